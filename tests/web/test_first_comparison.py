@@ -102,23 +102,25 @@ def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_servic
         assert own["relative_high"][0] > GROWTH[kind] - 0.05
 
 
-def test_comparison_is_requested_once_when_the_pointer_rests_on_its_link(
+def test_comparison_is_requested_once_when_pointer_or_focus_rests_on_its_link(
     rollouts: dict[str, list[Window]], serve: Serve, open_page: Open
 ) -> None:
     running = serve()
     send(running.url, rollouts["rolling"])
-    page = open_page(f"{running.url}/s/rolling")
-    requests: list[str] = []
+    for rest in ("hover", "focus"):
+        page = open_page(f"{running.url}/s/rolling")
+        requests: list[str] = []
 
-    def note(request: Request) -> None:
-        if "/api/v1/compare?" in request.url:
-            requests.append(request.url)
+        def note(request: Request, requests: list[str] = requests) -> None:
+            if "/api/v1/compare?" in request.url:
+                requests.append(request.url)
 
-    page.on("request", note)
-    link = page.get_by_role("link", name="Compare with previous version")
-    expect(link).to_have_attribute("data-inside", "early")
-    with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
-        link.hover()
-    link.click()
-    expect(page.locator(".culprits tbody tr").first).to_contain_text("step_7")
-    assert len(requests) == 1
+        page.on("request", note)
+        link = page.get_by_role("link", name="Compare with previous version")
+        expect(link).to_have_attribute("data-inside", "early")
+        with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
+            getattr(link, rest)()
+        link.press("Enter")
+        expect(page.locator(".culprits tbody tr").first).to_contain_text("step_7")
+        assert len(requests) == 1, rest
+        page.close()

@@ -4,27 +4,28 @@ import { place, PREFIX } from "../lib/location.ts";
 import { parsePlace } from "../lib/url.ts";
 import { compareQuery } from "../lib/queryParameters.ts";
 
-/** A pointer that rests on a link this long is about to press it. */
+/** A link under a resting pointer, or with the keyboard's focus, for this long is about to be pressed. */
 const REST_MS = 80;
 
-/** Requests a comparison before its page opens: as soon as its link is pressed, or the pointer rests on it where an answer is certain. */
+/** Requests a comparison before its page opens: when its link is pressed, or the pointer or the focus rests on it where an answer is certain. */
 export function prefetchComparisons(): void {
-  let resting: ReturnType<typeof setTimeout> | undefined;
-  let under: HTMLAnchorElement | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let resting: HTMLAnchorElement | null = null;
   const onPress = (event: MouseEvent) => {
     const link = insideLink(event.target);
     if (!link || event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     prefetchComparison(link);
   };
+  const onRest = (link: HTMLAnchorElement | null) => {
+    if (link === resting) return;
+    clearTimeout(timer);
+    resting = link;
+    if (link?.dataset.inside === "early") timer = setTimeout(() => prefetchComparison(link), REST_MS);
+  };
   document.addEventListener("pointerdown", onPress);
   document.addEventListener("click", onPress, true);
-  document.addEventListener("pointerover", (event) => {
-    const link = event.pointerType === "mouse" ? insideLink(event.target) : null;
-    if (link === under) return;
-    clearTimeout(resting);
-    under = link;
-    if (link?.dataset.inside === "early") resting = setTimeout(() => prefetchComparison(link), REST_MS);
-  });
+  document.addEventListener("pointerover", (event) => onRest(event.pointerType === "mouse" ? insideLink(event.target) : null));
+  document.addEventListener("focusin", ({ target }) => onRest(target instanceof Element && target.matches(":focus-visible") ? insideLink(target) : null));
 }
 
 const insideLink = (target: EventTarget | null) => (target instanceof Element ? target.closest<HTMLAnchorElement>("a[data-inside]") : null);
