@@ -20,57 +20,72 @@ DEPTHS = "?baseline=version%3A1&comparison=version%3A2&basis=equal_load&min_dept
 FEW = 'service=~"shop|lone|unversioned"'
 """Few enough that each row of their table is in the page."""
 
-PAGES = {
-    "services": f"/services?query={quote(FEW)}",
-    "service": "/s/shop?q=query",
-    "service table": "/s/shop?view=table",
-    "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",
-    "lines": "/s/shop?view=lines&fn=query+%28shop%2Fdb.py%29",
-    "states": "/s/shop?type=wall&colour=state",
-    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2",
-    "side by side": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides",
-    "changes": "/s/shop/compare?baseline=version%3Av1&comparison=match%3A&view=table",
-    "depth": "/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2",
-    "one depth": "/s/shop/depth",
-    "pods by time": "/s/shop/heatmap",
-    "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
-    "coverage": "/fleet?q=shop",
-    "functions": "/fleet/functions?q=query",
-    "captures": "/captures",
-    "settings": "/settings",
-    "nothing to compare": "/s/lone/compare",
-    "no profiles": "/services?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
-    "no such page": "/s/shop/nowhere",
+Addresses = dict[str, str]
+PAGES: dict[str, Addresses] = {
+    "services": {
+        "services": f"/services?query={quote(FEW)}",
+        "no profiles": "/services?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
+        "coverage": "/fleet?q=shop",
+        "functions": "/fleet/functions?q=query",
+    },
+    "profile": {
+        "service": "/s/shop?q=query",
+        "service table": "/s/shop?view=table",
+        "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",
+        "lines": "/s/shop?view=lines&fn=query+%28shop%2Fdb.py%29",
+        "states": "/s/shop?type=wall&colour=state",
+    },
+    "comparison": {
+        "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2",
+        "side by side": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides",
+        "changes": "/s/shop/compare?baseline=version%3Av1&comparison=match%3A&view=table",
+        "nothing to compare": "/s/lone/compare",
+    },
+    "depth and pods": {
+        "depth": "/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2",
+        "one depth": "/s/shop/depth",
+        "pods by time": "/s/shop/heatmap",
+        "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
+    },
+    "others": {"captures": "/captures", "settings": "/settings", "no such page": "/s/shop/nowhere"},
 }
-VARIANTS = {
-    "services by namespace": f"/services?group=namespace&query={quote(FEW)}",
-    "no function of the fleet": "/fleet/functions?q=nobody",
-    "profile by endpoint": "/s/shop?endpoints=1&utc=1",
-    "transforms": f"/s/shop{V2}&t={quote('drop:loop (jinja2/runtime.py)*fold:gone')}",
-    "everything left out": f"/s/shop{V2}&t={quote('drop:main (app.py)')}",
-    "sandwich of two sides": f"/s/shop/compare{SIDES}&view=sandwich&fn={HANDLE}",
-    "no function for a sandwich": f"/s/shop{V2}&view=sandwich",
-    "lines of two sides": f"/s/shop/compare{SIDES}&view=lines&fn={HANDLE}",
-    "no function for lines": f"/s/shop{V2}&view=lines",
-    "packages": f"/s/shop{V2}&by=package&view=table",
-    "significant changes": f"/s/pay/compare{SIDES}&sig=1",
-    "sides by any label": "/s/pay/compare?baseline=match:&comparison=match%3Acapture%3D%22%22",
-    "too little data": f"/s/same/compare{SIDES}",
-    "one version lately": "/s/old/compare",
-    "depths of a function": f"/s/api/depth{DEPTHS}&scope=function",
-    "depths without a focus": "/s/one/depth?scope=focus",
-    "table and graph": f"/s/shop{V2}&view=both",
-    "table and graph of two sides": f"/s/shop/compare{SIDES}&view=both",
-    "call tree": f"/s/shop{V2}&view=tree",
-    "call tree of two sides": f"/s/shop/compare{SIDES}&view=tree",
-    "roots at the bottom": f"/s/shop{V2}&roots=bottom&order=weight&app=1",
-    "invalid search": f"/s/shop{V2}&q=/[a/",
-    "groups by version": "/s/shop?view=breakdown",
-    "groups by state": "/s/states?type=wall&view=breakdown&group=state",
-    "groups by package": "/s/shop?view=breakdown&group=package",
-    "nothing seen": "/s/nobody",
-    "invalid filter": "/s/shop?query=pod%3D",
-    "stale": "/s/unversioned",
+VARIANTS: dict[str, Addresses] = {
+    "services": {
+        "services by namespace": f"/services?group=namespace&query={quote(FEW)}",
+        "no function of the fleet": "/fleet/functions?q=nobody",
+        "nothing seen": "/s/nobody",
+        "invalid filter": "/s/shop?query=pod%3D",
+        "stale": "/s/unversioned",
+    },
+    "profile": {
+        "profile by endpoint": "/s/shop?endpoints=1&utc=1",
+        "transforms": f"/s/shop{V2}&t={quote('drop:loop (jinja2/runtime.py)*fold:gone')}",
+        "everything left out": f"/s/shop{V2}&t={quote('drop:main (app.py)')}",
+        "no function for a sandwich": f"/s/shop{V2}&view=sandwich",
+        "no function for lines": f"/s/shop{V2}&view=lines",
+        "packages": f"/s/shop{V2}&by=package&view=table",
+        "table and graph": f"/s/shop{V2}&view=both",
+        "call tree": f"/s/shop{V2}&view=tree",
+        "roots at the bottom": f"/s/shop{V2}&roots=bottom&order=weight&app=1",
+        "invalid search": f"/s/shop{V2}&q=/[a/",
+    },
+    "comparison": {
+        "sandwich of two sides": f"/s/shop/compare{SIDES}&view=sandwich&fn={HANDLE}",
+        "lines of two sides": f"/s/shop/compare{SIDES}&view=lines&fn={HANDLE}",
+        "significant changes": f"/s/pay/compare{SIDES}&sig=1",
+        "sides by any label": "/s/pay/compare?baseline=match:&comparison=match%3Acapture%3D%22%22",
+        "too little data": f"/s/same/compare{SIDES}",
+        "one version lately": "/s/old/compare",
+        "table and graph of two sides": f"/s/shop/compare{SIDES}&view=both",
+        "call tree of two sides": f"/s/shop/compare{SIDES}&view=tree",
+    },
+    "depth and groups": {
+        "depths of a function": f"/s/api/depth{DEPTHS}&scope=function",
+        "depths without a focus": "/s/one/depth?scope=focus",
+        "groups by version": "/s/shop?view=breakdown",
+        "groups by state": "/s/states?type=wall&view=breakdown&group=state",
+        "groups by package": "/s/shop?view=breakdown&group=package",
+    },
 }
 """Other looks of the same pages: checked for accessibility and width alone."""
 
@@ -116,43 +131,49 @@ def assert_tab_reaches_every_control(page: Page) -> None:
     assert len(reached) >= controls - page.locator("input[type=radio]").count()
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_page_is_accessible_fits_and_survives_reload_and_back(
-    shop: str, open_page: Open, axe: str, name: str
+@pytest.mark.parametrize("area", PAGES)
+def test_pages_are_accessible_fit_and_survive_reload_and_back(
+    shop: str, open_page: Open, axe: str, subtests: pytest.Subtests, area: str
 ) -> None:
-    page = opened(open_page, shop + PAGES[name])
-    assert page.evaluate("document.getAnimations().length") == 0
-    assert_tab_reaches_every_control(page)
-    assert violations_in_both_themes(page, axe) == {}
-    assert small_controls(page) == []
-    assert_fits(page, 360, 740)
-    # As an enlarged screen has it.
-    assert_fits(page, 640, 450)
-    heading, address = page.locator("main h1, main h2").first.inner_text(), page.url
-    page.reload()
-    expect(page.locator("main h1, main h2").first).to_have_text(heading)
-    assert page.url == address
-    page.locator(".brand").click()
-    expect(page.get_by_role("heading", name="Services", level=1)).to_be_visible()
-    page.go_back()
-    expect(page.locator("main h1, main h2").first).to_have_text(heading)
-    assert page.url == address
+    for name, path in PAGES[area].items():
+        with subtests.test(name):
+            page = opened(open_page, shop + path)
+            assert page.evaluate("document.getAnimations().length") == 0
+            assert_tab_reaches_every_control(page)
+            assert violations_in_both_themes(page, axe) == {}
+            assert small_controls(page) == []
+            assert_fits(page, 360, 740)
+            # As an enlarged screen has it.
+            assert_fits(page, 640, 450)
+            heading, address = page.locator("main h1, main h2").first.inner_text(), page.url
+            page.reload()
+            expect(page.locator("main h1, main h2").first).to_have_text(heading)
+            assert page.url == address
+            page.locator(".brand").click()
+            expect(page.get_by_role("heading", name="Services", level=1)).to_be_visible()
+            page.go_back()
+            expect(page.locator("main h1, main h2").first).to_have_text(heading)
+            assert page.url == address
+            page.close()
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_other_looks_of_a_page_are_accessible_and_fit(
-    shop: str, open_page: Open, axe: str, name: str
+@pytest.mark.parametrize("area", VARIANTS)
+def test_other_looks_of_pages_are_accessible_and_fit(
+    shop: str, open_page: Open, axe: str, subtests: pytest.Subtests, area: str
 ) -> None:
-    page = opened(open_page, shop + VARIANTS[name])
-    assert violations_in_both_themes(page, axe) == {}
-    more = page.locator("button[aria-label=More]")
-    if more.count():
-        more.first.click()
-        expect(page.get_by_role("menu")).to_be_visible()
-        assert violations(page, axe) == []
-        page.keyboard.press("Escape")
-    assert_fits(page)
-    assert small_controls(page) == []
+    for name, path in VARIANTS[area].items():
+        with subtests.test(name):
+            page = opened(open_page, shop + path)
+            assert violations_in_both_themes(page, axe) == {}
+            more = page.locator("button[aria-label=More]")
+            if more.count():
+                more.first.click()
+                expect(page.get_by_role("menu")).to_be_visible()
+                assert violations(page, axe) == []
+                page.keyboard.press("Escape")
+            assert_fits(page)
+            assert small_controls(page) == []
+            page.close()
 
 
 def test_dialogs_and_the_range_picker_work_and_are_accessible(shop: str, open_page: Open, axe: str) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from sidelight import __version__
 from sidelight_collector.http import ui
 from tests.processes import ROOT, Collector, collector, eventually
 from tests.web.conftest import Open, Serve
@@ -148,23 +147,6 @@ def test_a_proxy_that_brings_the_token_is_the_way_in(tmp_path: Path, serve: Serv
     page = open_page(f"{running.url}/services", expected="401")
     expect(page.get_by_role("alert")).to_contain_text("only to readers with a token")
     expect(page.get_by_role("alert")).to_contain_text("a proxy that adds one or signs you in")
-
-
-def test_every_answer_names_the_build_that_the_page_carries(shop: str) -> None:
-    with urllib.request.urlopen(shop, timeout=10) as page:
-        build = page.read().decode().split('name="sidelight-build" content="')[1].split('"')[0]
-        assert "Sidelight-Build" not in page.headers
-    assert build.startswith(f"{__version__}+")
-    once = "services?from=1795000000&until=1795000100"
-    with urllib.request.urlopen(f"{shop}/api/v1/{once}", timeout=10) as answer:
-        assert answer.headers["Sidelight-Build"] == build
-        etag = answer.headers["ETag"]
-    for path, status in ((once, 304), ("services?form=x", 400), ("nothing", 404)):
-        request = urllib.request.Request(f"{shop}/api/v1/{path}", headers={"If-None-Match": etag})
-        with pytest.raises(urllib.error.HTTPError) as told:
-            urllib.request.urlopen(request, timeout=10)
-        assert (told.value.code, told.value.headers["Sidelight-Build"]) == (status, build)
-        told.value.close()
 
 
 @pytest.fixture
