@@ -142,7 +142,9 @@ def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
         page.close()
 
 
-def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_page: Open) -> None:
+def test_delete_asks_first_and_leads_back_to_the_list_also_by_keyboard(
+    quick: Collector, open_page: Open
+) -> None:
     served = quick
     made = wish(served, service="nobody")
     page = open_page(f"{served.url}/captures/{made['id']}", expected="404")
@@ -158,6 +160,18 @@ def test_delete_asks_first_and_leads_back_to_the_list(quick: Collector, open_pag
     expect(page.get_by_role("alert")).to_contain_text("There is no capture")
     page.get_by_role("link", name="All captures").click()
     expect(page.get_by_role("heading", name="Captures", exact=True, level=1)).to_be_visible()
+    # The keyboard alone starts and deletes one.
+    page = open_page(f"{served.url}/captures")
+    page.get_by_label("Service", exact=True).focus()
+    page.keyboard.type("keys")
+    page.keyboard.press("Escape")  # the list of services
+    page.keyboard.press("Enter")
+    expect(page.locator(".steps [aria-current]")).to_have_text("queued")
+    page.get_by_role("button", name="Delete").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{served.url}/captures?service=keys")
 
 
 def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Serve, open_page: Open) -> None:
@@ -174,7 +188,10 @@ def test_a_capture_that_nobody_takes_names_the_cause_and_the_next_step(serve: Se
     expect(page.get_by_role("region", name="Table of captures")).to_contain_text("⚠ failed")
 
 
-def test_paused_sidecar_is_named_before_a_capture_is_started(quick: Collector, open_page: Open) -> None:
+def test_form_says_what_can_take_a_capture_and_is_the_same_as_its_commands(
+    quick: Collector, open_page: Open, tmp_path: Path
+) -> None:
+    # A paused sidecar is named before a capture is started.
     poll(quick, "sleepy", [], paused=True)
     page = open_page(f"{quick.url}/captures?service=sleepy", expected="400")
     status = page.get_by_role("status").filter(has_text="⚠")
@@ -186,6 +203,22 @@ def test_paused_sidecar_is_named_before_a_capture_is_started(quick: Collector, o
     start(page, Service="shop", Pods="9")
     expect(page.get_by_role("alert")).to_contain_text("Pods must be from 1 to 5 (--capture-max-pods)")
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
+    # The form is the same as a command and a curl that work.
+    page = open_page(f"{quick.url}/captures")
+    page.get_by_label("Service", exact=True).fill("it's $HOME")
+    page.get_by_label("Seconds", exact=True).fill("7")
+    page.get_by_label("Filter", exact=True).fill("version=\"2\", pod!='x'")
+    for button in ("Copy CLI command", "Copy as curl"):
+        page.get_by_role("button", name=button).click()
+        expect(page.locator(".toast")).to_contain_text("copied")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        detached = copied.replace("sidelight capture", f"{' '.join(sidelight('capture'))} --detach")
+        with running(tmp_path / "shell.log", "sh", "-c", detached) as shell:
+            assert shell.process.wait(30) == 0, shell.said()
+        (newest, *_) = quick.get("/api/v1/captures")["captures"]
+        assert (newest["service"], newest["seconds"]) == ("it's $HOME", 7)
+        assert newest["query"] == "version=\"2\", pod!='x'"
+        expect(page.locator(".toast")).to_be_empty()
 
 
 def test_who_may_not_start_captures_is_told_what_to_use(
@@ -200,53 +233,13 @@ def test_who_may_not_start_captures_is_told_what_to_use(
     )
     expect(page.get_by_role("alert")).to_contain_text("--token-file, or a proxy that adds one")
     expect(page.get_by_text("No captures yet.")).to_be_visible()
-
-
-def test_where_nobody_may_start_captures_the_page_says_what_the_browser_needs(
-    serve: Serve, open_page: Open
-) -> None:
+    # Where nobody may, the page says what the browser needs.
     served = serve("--listen", "0.0.0.0:0", "--allow-anonymous-writes", "--allow-anonymous-reads")
     page = open_page(f"{served.url}/captures", expected="403")
     start(page, Service="shop")
     told = page.get_by_role("alert")
     expect(told).to_contain_text("Nobody may start captures here")
     expect(told).to_contain_text("A browser sends no token: for these pages it takes a proxy")
-
-
-def test_the_form_is_the_same_as_a_command_and_a_curl_that_work(
-    quick: Collector, open_page: Open, tmp_path: Path
-) -> None:
-    served = quick
-    page = open_page(f"{served.url}/captures")
-    page.get_by_label("Service", exact=True).fill("it's $HOME")
-    page.get_by_label("Seconds", exact=True).fill("7")
-    page.get_by_label("Filter", exact=True).fill("version=\"2\", pod!='x'")
-    for button in ("Copy CLI command", "Copy as curl"):
-        page.get_by_role("button", name=button).click()
-        expect(page.locator(".toast")).to_contain_text("copied")
-        copied = page.evaluate("navigator.clipboard.readText()")
-        detached = copied.replace("sidelight capture", f"{' '.join(sidelight('capture'))} --detach")
-        with running(tmp_path / "shell.log", "sh", "-c", detached) as shell:
-            assert shell.process.wait(30) == 0, shell.said()
-        (newest, *_) = served.get("/api/v1/captures")["captures"]
-        assert (newest["service"], newest["seconds"]) == ("it's $HOME", 7)
-        assert newest["query"] == "version=\"2\", pod!='x'"
-        expect(page.locator(".toast")).to_be_empty()
-
-
-def test_the_keyboard_alone_starts_and_deletes_a_capture(quick: Collector, open_page: Open) -> None:
-    served = quick
-    page = open_page(f"{served.url}/captures")
-    page.get_by_label("Service", exact=True).focus()
-    page.keyboard.type("keys")
-    page.keyboard.press("Escape")  # the list of services
-    page.keyboard.press("Enter")
-    expect(page.locator(".steps [aria-current]")).to_have_text("queued")
-    page.get_by_role("button", name="Delete").focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(f"{served.url}/captures?service=keys")
 
 
 def test_pages_of_captures_are_accessible_and_fit_a_phone(

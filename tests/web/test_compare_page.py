@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import box, boxes, click, hover, outline
+from tests.web.flame import box, boxes, click, hover, outline, point, widths
 from tests.web.found import Json, check, columns, culprit, effect, judged, verdict
 from tests.web.profiles import HOSTILE_SERVICE
 from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
@@ -164,7 +164,7 @@ def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: st
     eventually("the callers are rows", lambda: outline(page)[:2] == ["0 total", "1 main (app.py)"])
 
 
-def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open_page: Open) -> None:
+def test_differential_graph_shows_each_call_path_by_rate_or_share(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
     assert outline(page) == [
         "0 cached (shop/cache.py)",
@@ -181,8 +181,8 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
     }
     assert drawn["query"]["fill"] == GREY
     whole = sum(each["width"] for name, each in drawn.items() if name != "loop")
-    widths = {name: round(270 * each["width"] / whole) for name, each in drawn.items()}
-    assert {name: widths[name] for name in ("query", "legacy", "cached", "render")} == {
+    parts = {name: round(270 * each["width"] / whole) for name, each in drawn.items()}
+    assert {name: parts[name] for name in ("query", "legacy", "cached", "render")} == {
         "query": 120,
         "legacy": 30,
         "cached": 40,
@@ -201,10 +201,7 @@ def test_differential_graph_shows_each_call_path_with_its_change(shop: str, open
         f"▼ handle {INTO} render",
     ]
     assert texts(culprits(page).nth(2).locator("td"))[:3] == [f"{MINUS}30 m", "60 %", "removed"]
-
-
-def test_widths_are_rates_or_shares_as_the_basis_needs_unless_chosen(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?{SIDES}")
+    # Widths are rates or shares as the basis needs, unless they are chosen.
     norms = page.get_by_role("radiogroup", name="Normalise by").get_by_role("radio")
     pressed = page.get_by_role("radiogroup", name="Normalise by").locator("[aria-checked=true]")
     legend = page.locator(".legend.change")
@@ -251,6 +248,21 @@ def test_side_by_side_links_pointer_search_and_zoom_at_one_scale(shop: str, open
         eventually(
             "both sides zoom", lambda side=side: not any("query" in line for line in outline(page, side))
         )
+    # The wheel zooms both.
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
+    page.locator("#search").fill("")
+    before = widths(page, 0), widths(page, 1)
+    x, y = point(page, "query", 0)
+    page.mouse.move(x, y)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -240)
+    page.keyboard.up("Control")
+    eventually("A is wider", lambda: widths(page, 0)["query"] > before[0]["query"] * 1.5)
+    eventually("B is wider", lambda: widths(page, 1)["query"] > before[1]["query"] * 1.2)
+    page.get_by_role("button", name="Reset zoom").click()
+    click(page, "render", 1)
+    eventually("both are zoomed again", lambda: not any("query" in line for line in outline(page, 0)))
     side_panel(page, "B").get_by_role("link", name="Open B").click()
     expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
@@ -268,7 +280,7 @@ def test_side_by_side_links_pointer_search_and_zoom_at_one_scale(shop: str, open
     eventually("both are scrolled", scrolled)
 
 
-def test_checks_are_behind_a_button_that_counts_warnings(shop: str, open_page: Open) -> None:
+def test_checks_and_table_give_the_evidence_of_each_change(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/pay/compare?{SIDES}")
     panel = opened_panel(page, "1 warning")
     warned = panel.get_by_role("list", name="Before you compare").get_by_role("listitem")
@@ -294,10 +306,8 @@ def test_checks_are_behind_a_button_that_counts_warnings(shop: str, open_page: O
     reasons = opened_panel(page, "Why")
     expect(reasons).to_contain_text("Both sides ran")
     expect(reasons).to_contain_text("false-discovery rate 5 %")
-
-
-def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?{SIDES}&view=table")
+    # The table lists changes, and only significant ones if asked.
+    page.goto(f"{shop}/s/shop/compare?{SIDES}&view=table")
     assert cells(page, "legacy")[:3] == ["30.0", "\N{EN DASH}", f"▼ {MINUS}30.0"]
     expect(page.get_by_role("columnheader", name="Total A, m/pod")).to_be_visible()
     for name, words in (("cached", "new in B"), ("legacy", "removed in B")):
@@ -324,7 +334,7 @@ def test_table_lists_changes_and_only_significant_ones_if_asked(shop: str, open_
 # What sides, times and tests can be
 
 
-def test_sides_can_be_swapped_and_never_stand_over_old_numbers(shop: str, open_page: Open) -> None:
+def test_sides_are_swapped_and_can_be_a_capture_any_label_or_another_time(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/compare?{SIDES}")
     expect(card(page)).to_contain_text("▲ CPU +45.5 %")
     held: list[Route] = []
@@ -346,9 +356,33 @@ def test_sides_can_be_swapped_and_never_stand_over_old_numbers(shop: str, open_p
     page.get_by_role("region", name="Side A").get_by_role("button", name="Set", exact=True).click()
     eventually("a label is a side", lambda: given(page)["baseline"] == 'match:node="n2"')
     expect(page.get_by_label("Version of side A").locator("option:checked")).to_have_text('node="n2"')
+    page = open_page(f"{shop}/s/same/compare?{SIDES}", expected="404")
+    expect(card(page)).to_contain_text("inconclusive")
+    a = page.get_by_role("region", name="Side A")
+    a.get_by_label("Version of side A").select_option("capture")
+    expect(a.get_by_label("Capture of side A").locator("option", has_text="c_01abc")).to_have_count(1)
+    a.get_by_label("Capture of side A").select_option("c_01abc")
+    eventually("the capture is a side", lambda: given(page)["baseline"] == 'match:capture="c_01abc"')
+    expect(a.locator(".basis")).to_contain_text("79 samples")
+    page.reload()
+    a.get_by_label("Details of side A").click()
+    expect(a.get_by_label("Capture of side A")).to_have_value("c_01abc")
+    a.get_by_label("Version of side A").select_option("match:")
+    a.get_by_label("Matchers of side A").fill("")
+    a.get_by_role("button", name="Set", exact=True).click()
+    a.get_by_role("button", name="+ label").click()
+    a.get_by_label("Label", exact=True).select_option("pod")
+    a.get_by_role("option", name="same-v1-0").click()
+    eventually("a label is a side", lambda: given(page)["baseline"] == 'match:pod="same-v1-0"')
+    expect(a.locator(".basis")).to_contain_text("79 samples")
+    a.get_by_role("button", name="the day before").click()
+    eventually("another time", lambda: "baseline_from" in given(page))
+    expect(page.get_by_role("heading", name="No CPU samples of A")).to_be_visible()
+    page.get_by_role("button", name="Choose the times automatically").click()
+    expect(card(page)).to_contain_text("CPU")
 
 
-def test_sides_and_times_are_chosen_and_stay_so_until_a_person_chooses(shop: str, open_page: Open) -> None:
+def test_sides_times_and_tests_stay_automatic_until_a_person_chooses(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/old/compare")
     expect(page.get_by_label("Version of side A")).to_have_value("version:before")
     expect(card(page)).to_contain_text("CPU 110 → 160 m/pod, +45.5 % – may be load")  # noqa: RUF001
@@ -378,6 +412,21 @@ def test_sides_and_times_are_chosen_and_stay_so_until_a_person_chooses(shop: str
     page.get_by_label("Version of side A").select_option("version:v2")
     eventually("both sides are named", lambda: given(page)["baseline"] == "version:v2")
     assert given(page)["comparison"] == "version:v2"
+    # Other tests are a switch.
+    page.goto(f"{shop}/s/shop/compare")
+    expect(card(page)).to_contain_text("may be load")
+    assert card(page).locator("strong").get_attribute("class") == "", "no colour for what may be load"
+    assert {"render", "loop"} <= coloured(page), "shares are coloured"
+    switch = page.get_by_label("What is compared")
+    assert texts(switch.locator("option")) == ["Composition (automatic)", "Composition", "Equal load"]
+    switch.select_option("equal_load")
+    expect(card(page)).to_contain_text("▲ CPU +45.5 %")
+    assert given(page) == {"basis": "equal_load"}
+    switch.select_option("")
+    expect(card(page)).to_contain_text("may be load")
+    page.goto(f"{shop}/s/pay/compare")
+    expect(card(page)).to_contain_text("▲ CPU +89.9 %")
+    expect(switch.locator("option")).to_have_text(["Concurrent (automatic)", "Concurrent", "Composition"])
 
 
 def test_nothing_to_compare_is_one_message_with_ways_out(shop: str, open_page: Open) -> None:
@@ -401,57 +450,18 @@ def test_nothing_to_compare_is_one_message_with_ways_out(shop: str, open_page: O
     expect(page.get_by_text("check the name")).to_be_visible()
 
 
-def test_other_tests_are_a_switch(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare")
-    expect(card(page)).to_contain_text("may be load")
-    assert card(page).locator("strong").get_attribute("class") == "", "no colour for what may be load"
-    assert {"render", "loop"} <= coloured(page), "shares are coloured"
-    switch = page.get_by_label("What is compared")
-    assert texts(switch.locator("option")) == ["Composition (automatic)", "Composition", "Equal load"]
-    switch.select_option("equal_load")
-    expect(card(page)).to_contain_text("▲ CPU +45.5 %")
-    assert given(page) == {"basis": "equal_load"}
-    switch.select_option("")
-    expect(card(page)).to_contain_text("may be load")
-    page.goto(f"{shop}/s/pay/compare")
-    expect(card(page)).to_contain_text("▲ CPU +89.9 %")
-    expect(switch.locator("option")).to_have_text(["Concurrent (automatic)", "Concurrent", "Composition"])
-
-
-def test_side_can_be_a_capture_any_label_or_another_time(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/same/compare?{SIDES}", expected="404")
-    expect(card(page)).to_contain_text("inconclusive")
-    a = page.get_by_role("region", name="Side A")
-    a.get_by_label("Version of side A").select_option("capture")
-    expect(a.get_by_label("Capture of side A").locator("option", has_text="c_01abc")).to_have_count(1)
-    a.get_by_label("Capture of side A").select_option("c_01abc")
-    eventually("the capture is a side", lambda: given(page)["baseline"] == 'match:capture="c_01abc"')
-    expect(a.locator(".basis")).to_contain_text("79 samples")
-    page.reload()
-    a.get_by_label("Details of side A").click()
-    expect(a.get_by_label("Capture of side A")).to_have_value("c_01abc")
-    a.get_by_label("Version of side A").select_option("match:")
-    a.get_by_label("Matchers of side A").fill("")
-    a.get_by_role("button", name="Set", exact=True).click()
-    a.get_by_role("button", name="+ label").click()
-    a.get_by_label("Label", exact=True).select_option("pod")
-    a.get_by_role("option", name="same-v1-0").click()
-    eventually("a label is a side", lambda: given(page)["baseline"] == 'match:pod="same-v1-0"')
-    expect(a.locator(".basis")).to_contain_text("79 samples")
-    a.get_by_role("button", name="the day before").click()
-    eventually("another time", lambda: "baseline_from" in given(page))
-    expect(page.get_by_role("heading", name="No CPU samples of A")).to_be_visible()
-    page.get_by_role("button", name="Choose the times automatically").click()
-    expect(card(page)).to_contain_text("CPU")
-
-
 # Verdicts of days or of a cluster, put into the collector's answer
 
 
-@pytest.mark.parametrize(("width", "height", "rows"), [(1440, 900, 20), (1280, 720, 12)])
 def test_verdict_culprits_and_graph_are_on_the_first_screen(
-    shop: str, open_page: Open, width: int, height: int, rows: int
+    shop: str, open_page: Open, subtests: pytest.Subtests
 ) -> None:
+    for width, height, rows in ((1440, 900, 20), (1280, 720, 12)):
+        with subtests.test(f"{width}x{height}"):
+            assert_first_screen(shop, open_page, width, height, rows)
+
+
+def assert_first_screen(shop: str, open_page: Open, width: int, height: int, rows: int) -> None:
     found = full(checks=[{**LOAD, "remedy": OVERLAP}, check("python", "mismatch", "warn", "3.11, 3.14")])
     viewport = {"width": width, "height": height}
     path = "deep/compare?baseline=match:&comparison=match:"
@@ -478,7 +488,7 @@ def test_verdict_culprits_and_graph_are_on_the_first_screen(
     expect(culprits(page)).to_have_count(6)
 
 
-def test_secondary_effects_lead_to_where_they_are_shown(shop: str, open_page: Open) -> None:
+def test_effects_and_culprits_lead_to_where_they_are_shown(shop: str, open_page: Open) -> None:
     page = opened(shop, open_page, full())
     effects = page.get_by_role("list", name="Other effects")
     assert texts(effects.get_by_role("listitem"))[0] == "Stacks deeper 40.7 → 46.1 frames"
@@ -487,6 +497,21 @@ def test_secondary_effects_lead_to_where_they_are_shown(shop: str, open_page: Op
     page.go_back()
     effects.get_by_role("link", name="Stacks deeper").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth of shop")
+    # From any other view a culprit leads to its place.
+    page = opened(shop, open_page, verdict(), "&invert=1")
+    # B has no time of `render` itself, nor have its callers in stacks that end there.
+    assert coloured(page) == {"render", "handle", "main"}
+    page.goto(f"{shop}/s/shop/compare?{SIDES}&invert=1&t=drop%3Aquery&q=x&by=file")
+    row = culprits(page).filter(has_text="render")
+    expect(row).to_have_count(1)
+    assert texts(row.locator("td"))[:5] == ["+40 m", "80 %", "+200 % (+180 … +220)", "<.001", "5/6"]
+    row.get_by_role("link", name="render").click()
+    expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    expect(page.locator(".flame-graph")).to_be_in_viewport()
+    assert boxes(page)
+    page.get_by_role("link", name="All 2 functions").click()
+    expect(page.locator(".panel tbody tr").first).to_be_visible()
 
 
 def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: Open) -> None:
@@ -514,24 +539,7 @@ def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: 
     assert cells(page, "legacy")[-3:] == ["not judged", "\N{EN DASH}", "\N{EN DASH}"]
 
 
-def test_culprit_leads_to_its_place_from_any_other_view(shop: str, open_page: Open) -> None:
-    page = opened(shop, open_page, verdict(), "&invert=1")
-    # B has no time of `render` itself, nor have its callers in stacks that end there.
-    assert coloured(page) == {"render", "handle", "main"}
-    page.goto(f"{shop}/s/shop/compare?{SIDES}&invert=1&t=drop%3Aquery&q=x&by=file")
-    row = culprits(page).filter(has_text="render")
-    expect(row).to_have_count(1)
-    assert texts(row.locator("td"))[:5] == ["+40 m", "80 %", "+200 % (+180 … +220)", "<.001", "5/6"]
-    row.get_by_role("link", name="render").click()
-    expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
-    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
-    expect(page.locator(".flame-graph")).to_be_in_viewport()
-    assert boxes(page)
-    page.get_by_role("link", name="All 2 functions").click()
-    expect(page.locator(".panel tbody tr").first).to_be_visible()
-
-
-def test_incomparable_sides_say_why_once_and_are_not_coloured(shop: str, open_page: Open) -> None:
+def test_sides_without_a_statement_say_why_once_and_are_not_coloured(shop: str, open_page: Open) -> None:
     text = "A command, B gil: the stacks of command are no match"
     mode = check("mode", "mismatch", "blocking", f"{text}.", "Set the same --mode on both sides.")
     found = full(direction="not_comparable", checks=[mode, LOAD])
@@ -544,9 +552,7 @@ def test_incomparable_sides_say_why_once_and_are_not_coloured(shop: str, open_pa
     page.get_by_role("button", name="Colour all differences").click()
     eventually("all differences", lambda: "render" in coloured(page))
     expect(page.get_by_text("Not colour-coded")).to_have_count(0)
-
-
-def test_answer_without_a_verdict_is_shown_by_counting_noise(shop: str, open_page: Open) -> None:
+    # An answer without a verdict is shown by counting noise.
     page = opened(shop, open_page, None)
     expect(region(page)).to_contain_text("This answer has no verdict")
     assert "render" in coloured(page)
@@ -622,15 +628,3 @@ def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:
     expect(card(page)).to_contain_text("CPU")
     boxes(page)
     assert page.locator("main img, main b, main script").count() == 0
-
-
-def test_deploys_are_not_asked_for_where_they_are_off(shop: str, limited: str, open_page: Open) -> None:
-    asked = "() => performance.getEntriesByType('resource').map(({ name }) => name)"
-    for url, times in ((limited, 0), (shop, 1)):
-        # A 404 would be an error in the browser's console, which fails the test.
-        page = open_page(url)
-        expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible()
-        page.goto(f"{url}/s/shop")
-        assert boxes(page)
-        page.wait_for_load_state("networkidle")
-        assert sum("/api/v1/deploys" in name for name in page.evaluate(asked)) == times

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 from playwright.sync_api import Page, Route, expect
 
 from tests.web.conftest import Open
+from tests.web.flame import boxes
 from tests.web.found import effect
 from tests.web.rules import violations_in_both_themes
 
@@ -55,7 +56,7 @@ def shown(page: Page) -> str:
     return re.sub(r"\s+", " ", row(page).inner_text())
 
 
-def test_a_deploy_that_is_not_the_step_to_the_current_version_says_nothing_of_it(
+def test_list_says_what_was_found_of_the_step_to_the_current_version_alone(
     shop: str, open_page: Open
 ) -> None:
     page = open_page(f"{shop}/settings")
@@ -66,10 +67,8 @@ def test_a_deploy_that_is_not_the_step_to_the_current_version_says_nothing_of_it
     row(page).click()
     given = parse_qs(urlsplit(page.url).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
-
-
-def test_deploy_leads_from_the_list_to_its_comparison_at_its_times(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/settings")
+    # Its own deploy leads to the comparison at its times.
+    page.unroute(re.compile("/api/v1/deploys"))
     deployed(page, deploy("regressed", "increased"))
     page.goto(f"{shop}/services?theme=dark")
     expect(row(page)).to_have_attribute("title", "B takes 8.1 % more CPU time than A.")
@@ -85,7 +84,9 @@ def test_deploy_leads_from_the_list_to_its_comparison_at_its_times(shop: str, op
     }
 
 
-def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> None:
+def test_a_service_lists_its_deploys_in_words_that_fit_and_are_accessible(
+    shop: str, open_page: Open, axe: str
+) -> None:
     page = open_page(f"{shop}/settings")
     deployed(
         page,
@@ -114,9 +115,7 @@ def test_a_service_lists_its_deploys_in_words(shop: str, open_page: Open) -> Non
     listed.get_by_role("link", name="v2").click()
     given = parse_qs(urlsplit(page.url).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
-
-
-def test_hostile_versions_are_text_fit_and_are_accessible(shop: str, open_page: Open, axe: str) -> None:
+    # Hostile versions are text.
     page = open_page(f"{shop}/settings", viewport={"width": 320, "height": 700})
     deployed(page)
     page.goto(f"{shop}/s/shop")
@@ -130,3 +129,15 @@ def test_hostile_versions_are_text_fit_and_are_accessible(shop: str, open_page: 
     assert page.locator("main b[onclick]").count() == 0
     assert page.locator("main").evaluate("at => at.scrollWidth") <= 320
     assert violations_in_both_themes(page, axe) == {}
+
+
+def test_deploys_are_not_asked_for_where_they_are_off(shop: str, limited: str, open_page: Open) -> None:
+    asked = "() => performance.getEntriesByType('resource').map(({ name }) => name)"
+    for url, times in ((limited, 0), (shop, 1)):
+        # A 404 would be an error in the browser's console, which fails the test.
+        page = open_page(url)
+        expect(page.get_by_role("link", name="shop", exact=True)).to_be_visible()
+        page.goto(f"{url}/s/shop")
+        assert boxes(page)
+        page.wait_for_load_state("networkidle")
+        assert sum("/api/v1/deploys" in name for name in page.evaluate(asked)) == times

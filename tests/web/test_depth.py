@@ -77,7 +77,7 @@ def test_dragging_across_the_histogram_shows_the_flame_graph_of_only_those_sampl
     eventually("all samples are back", lambda: any("query (db/sql.py)" in row for row in outline(page)))
 
 
-def test_a_finger_brushes_too(shop: str, open_page: Open) -> None:
+def test_a_finger_brushes_and_the_keyboard_moves_the_band_and_types_it(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/one/depth", has_touch=True)
     histogram, _ = charts(page)
     histogram.scroll_into_view_if_needed()
@@ -96,9 +96,6 @@ def test_a_finger_brushes_too(shop: str, open_page: Open) -> None:
         touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": point(x)})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     eventually("the band is in the address", lambda: band(page) == ["3", "6"])
-
-
-def test_the_keyboard_moves_the_band_and_types_it(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/one/depth")
     histogram, _ = charts(page)
     histogram.focus()
@@ -121,7 +118,7 @@ def test_the_keyboard_moves_the_band_and_types_it(shop: str, open_page: Open) ->
     expect(chosen(page)).to_contain_text(re.compile("540 samples, 60.0 % 4.9 frames deep"))
 
 
-def test_the_distribution_of_samples_with_a_function(shop: str, open_page: Open) -> None:
+def test_the_distribution_of_samples_with_a_function_and_under_a_focus(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/api/depth?{SIDES}")
     page.get_by_role("radio", name="With a function").click()
     field = page.get_by_role("combobox", name="Function")
@@ -143,13 +140,13 @@ def test_the_distribution_of_samples_with_a_function(shop: str, open_page: Open)
     expect(page.get_by_role("heading", name="No samples with nowhere on the stack")).to_be_visible()
     page.locator(".zero").get_by_role("button", name="All samples").click()
     expect(rows.nth(1)).to_contain_text("900")
-
-
-def test_the_distribution_under_a_focus(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/one")
+    # A focus comes along from the profile.
+    page.goto(f"{shop}/s/one")
     click(page, "query")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.get_by_role("link", name="Depth").click()
+    expect(page.get_by_role("heading", name="Stack depth of one")).to_be_visible()
+    assert "focus" in parse_qs(urlsplit(page.url).query)
     page.get_by_role("radio", name="Under focus").click()
     expect(page.locator(".depths tbody tr")).to_contain_text("360")
     expect(page.get_by_text("Below query (db/sql.py)")).to_be_visible()
@@ -197,10 +194,8 @@ def test_packages_recursion_and_new_stacks_say_what_made_stacks_deeper(shop: str
     assert outline(page) == ["0 dump (json/enc.py)"]
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     expect(page.locator(".chosen strong")).to_have_text("dump (json/enc.py)")
-
-
-def test_a_stack_of_3500_frames_is_written_in_a_line_and_opened(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/deep/depth")
+    # A stack of 3,500 frames is written in a line.
+    page.goto(f"{shop}/s/deep/depth")
     stacks = page.get_by_role("region", name="Deepest stacks")
     expect(stacks.locator("li")).to_have_count(1)
     assert path(stacks) == "(even > odd) x1,750"
@@ -208,7 +203,9 @@ def test_a_stack_of_3500_frames_is_written_in_a_line_and_opened(shop: str, open_
     expect(page.locator(".chosen strong")).to_have_text("odd (rec.py)")
 
 
-def test_depth_of_one_profile_leads_to_two_distributions(shop: str, open_page: Open) -> None:
+def test_depth_of_one_profile_leads_to_two_distributions_and_lists_are_asked_again(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop/depth?query=version%3D%22v2%22")
     expect(page.locator(".depths tbody tr")).to_have_count(1)
     page.get_by_text("All depths as a table").click()
@@ -228,9 +225,7 @@ def test_depth_of_one_profile_leads_to_two_distributions(shop: str, open_page: O
     # The intervals come when they are worked out.
     shifts = page.locator(".depths tbody tr").filter(has_text="95 % interval")
     expect(shifts.get_by_role("cell").first).to_contain_text("▲ +0.4")
-
-
-def test_the_lists_say_when_they_cannot_be_had_and_ask_again(shop: str, open_page: Open) -> None:
+    # The lists say when they cannot be had.
     page = open_page("about:blank", expected="500")
     refused: list[Route] = []
 

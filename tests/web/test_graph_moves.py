@@ -170,18 +170,6 @@ def test_the_minimap_shows_moves_and_widens_the_part_in_view(shop: str, open_pag
     eventually("it scrolled to the last rows", lambda: scroller.evaluate("at => at.scrollTop") > 60_000)
 
 
-def test_two_graphs_side_by_side_zoom_together(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides")
-    before = widths(page, 0), widths(page, 1)
-    x, y = point(page, "query", 0)
-    page.mouse.move(x, y)
-    page.keyboard.down("Control")
-    page.mouse.wheel(0, -240)
-    page.keyboard.up("Control")
-    eventually("A is wider", lambda: widths(page, 0)["query"] > before[0]["query"] * 1.5)
-    eventually("B is wider", lambda: widths(page, 1)["query"] > before[1]["query"] * 1.2)
-
-
 def test_without_a_wish_for_motion_a_zoom_is_there_at_once(shop: str, open_page: Open) -> None:
     frames = """() => new Promise(done => {
       const seen = new Set(); let left = 12;

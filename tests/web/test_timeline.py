@@ -12,7 +12,7 @@ from playwright.sync_api import FloatRect, Locator, Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open, Serve
-from tests.web.flame import boxes, click
+from tests.web.flame import boxes
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
@@ -43,7 +43,7 @@ def drag(page: Page, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_a_brushed_range_is_zoomed_to_and_come_back_from(shop: str, open_page: Open) -> None:
+def test_a_brushed_range_is_zoomed_to_or_made_a_side_with_its_filters(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     drag(page, 0.7, 0.998)
     chosen = page.get_by_role("group", name="Selected range")
@@ -55,6 +55,17 @@ def test_a_brushed_range_is_zoomed_to_and_come_back_from(shop: str, open_page: O
     page.get_by_role("button", name="back to last hour").click()
     expect(basis(page)).to_contain_text("1,620 samples")
     expect(page.get_by_role("button", name="back to last hour")).to_have_count(0)
+    # Times are sides too, and a filter by version comes along.
+    page.goto(f"{shop}/s/shop?query=version%3D%22v1%22%2C%20pod!%3D%22x%22")
+    drag(page, 0.35, 0.6)
+    page.get_by_role("button", name="as side A").click()
+    page.get_by_role("link", name="compare with everything shown").click()
+    expect(page.locator(".verdict")).to_contain_text("CPU")
+    there = given(page)
+    assert there["baseline"] == there["comparison"] == ['match:version="v1"']
+    assert there["query"] == ['pod!="x"']
+    assert there["baseline_from"][0] < there["baseline_until"][0]
+    assert "comparison_from" not in there
 
 
 def unfolded(page: Page) -> Locator:
@@ -111,19 +122,12 @@ def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str,
     page.get_by_role("group", name="Selected versions").get_by_role("button", name="as side B").click()
     expect(page.locator(".verdict")).to_contain_text("110 → 160 m/pod")
     assert (given(page)["baseline"], given(page)["comparison"]) == (["version:v1"], ["version:v2"])
-
-
-def test_times_are_sides_too_and_a_filter_by_version_comes_along(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v1%22%2C%20pod!%3D%22x%22")
-    drag(page, 0.35, 0.6)
-    page.get_by_role("button", name="as side A").click()
-    page.get_by_role("link", name="compare with everything shown").click()
-    expect(page.locator(".verdict")).to_contain_text("CPU")
-    there = given(page)
-    assert there["baseline"] == there["comparison"] == ['match:version="v1"']
-    assert there["query"] == ['pod!="x"']
-    assert there["baseline_from"][0] < there["baseline_until"][0]
-    assert "comparison_from" not in there
+    # The next version is compared whatever was compared before.
+    page.goto(f"{shop}/s/shop?baseline=match%3A&baseline_from=-2h&baseline_until=-1h")
+    boxes(page)
+    page.get_by_role("link", name="Compare with previous version").click()
+    expect(page.locator(".verdict")).to_contain_text("110 → 160 m/pod")
+    assert "baseline_from" not in given(page)
 
 
 def touch(page: Page, moves: list[tuple[float, float]]) -> None:
@@ -196,22 +200,3 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
     page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
     expect(unfolded(page)).to_contain_text("stored per day until")
     expect(page.locator(".quality .notices").first).to_contain_text("are stored as daily sums")
-
-
-def test_next_version_is_compared_whatever_was_compared_before(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?baseline=match%3A&baseline_from=-2h&baseline_until=-1h")
-    boxes(page)
-    page.get_by_role("link", name="Compare with previous version").click()
-    expect(page.locator(".verdict")).to_contain_text("110 → 160 m/pod")
-    assert "baseline_from" not in given(page)
-
-
-def test_the_view_tabs_keep_the_function_zoomed_into_where_the_other_page_knows_it(
-    shop: str, open_page: Open
-) -> None:
-    page = open_page(f"{shop}/s/shop")
-    click(page, "handle")
-    page.wait_for_url("**focus=**")
-    page.get_by_role("link", name="Depth").click()
-    expect(page.get_by_role("heading", name="Stack depth of shop")).to_be_visible()
-    assert "focus" in given(page)
