@@ -58,7 +58,9 @@ def ran(command: str) -> str:
     return done.stdout
 
 
-def test_each_file_of_a_profile_has_what_is_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
+def test_files_of_a_profile_have_what_is_in_view_and_the_menu_leaves_the_zoom(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
     page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
     boxes(page)
     folded = saved(page, "Folded text", tmp_path)
@@ -75,10 +77,23 @@ def test_each_file_of_a_profile_has_what_is_in_view(shop: str, open_page: Open, 
     assert "loop (jinja2/runtime.py)" in saved(page, "SVG flame graph", tmp_path).read_text()
     pprof = saved(page, "pprof profile", tmp_path)
     assert b"jinja2/runtime.py" in gzip.decompress(pprof.read_bytes())
+    # The menu closes with Escape.
+    page.goto(f"{shop}/s/shop")
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    summary = page.get_by_text("Export ▾", exact=True)
+    summary.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="HTML page")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="HTML page")).to_be_hidden()
+    expect(summary).to_be_focused()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
 
 
-def test_both_sides_of_a_comparison_and_each_alone_are_files(
-    shop: str, open_page: Open, tmp_path: Path
+def test_both_sides_of_a_comparison_are_files_and_its_menus_fit_a_phone(
+    shop: str, open_page: Open, axe: str, tmp_path: Path
 ) -> None:
     page = open_page(shop + COMPARE)
     boxes(page)
@@ -93,35 +108,7 @@ def test_both_sides_of_a_comparison_and_each_alone_are_files(
         alone.get_by_role("link", name="Folded text").click()
     lines = kept(download.value, tmp_path).read_text().splitlines()[1:]
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == 960
-
-
-def test_what_is_too_large_to_export_is_said(limited: str, open_page: Open) -> None:
-    page = open_page(f"{limited}/s/shop", expected="413")
-    boxes(page)
-    page.get_by_text("Export ▾", exact=True).click()
-    page.get_by_role("link", name="Folded text").click()
-    said = page.locator(".preparing")
-    expect(said).to_contain_text("more than 3 frames together")
-    expect(said).to_contain_text("--max-export-frames")
-
-
-def test_the_menu_closes_with_escape_and_leaves_the_zoom(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop")
-    click(page, "handle")
-    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
-    summary = page.get_by_text("Export ▾", exact=True)
-    summary.focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    expect(page.get_by_role("link", name="HTML page")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("link", name="HTML page")).to_be_hidden()
-    expect(summary).to_be_focused()
-    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
-
-
-def test_export_and_share_menus_are_accessible_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
-    page = open_page(f"{shop}{COMPARE}")
+    page.goto(f"{shop}{COMPARE}")
     boxes(page)
     page.set_viewport_size({"width": 360, "height": 640})
     for opened in (page.get_by_text("Export ▾", exact=True), page.get_by_label("More ways to share")):
@@ -144,6 +131,22 @@ def test_export_and_share_menus_are_accessible_and_fit_a_phone(shop: str, open_p
     assert re.search(r"\[Comparison in Sidelight\]\(http://[^)]+/l/\w+\)", text)
 
 
+def test_where_exports_are_limited_and_no_links_are_kept_it_is_said(limited: str, open_page: Open) -> None:
+    page = open_page(f"{limited}/s/shop", expected="413")
+    boxes(page)
+    page.get_by_text("Export ▾", exact=True).click()
+    page.get_by_role("link", name="Folded text").click()
+    said = page.locator(".preparing")
+    expect(said).to_contain_text("more than 3 frames together")
+    expect(said).to_contain_text("--max-export-frames")
+    # Where no links are kept the long address is shared.
+    page = open_page(f"{limited}/s/shop?from=-30m", expected="403")
+    boxes(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.locator(".toast")).to_have_text("Full URL copied")
+    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
+
+
 def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> Page:
     """The HTML file of a page, opened from the disk in a browser that has no network."""
     file = saved(page, "HTML page", tmp_path)
@@ -156,7 +159,9 @@ def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> P
     return other
 
 
-def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open, tmp_path: Path) -> None:
+def test_the_page_from_a_disk_is_the_same_flame_graph_and_reaches_nothing(
+    shop: str, open_page: Open, tmp_path: Path
+) -> None:
     online = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
     there = outline(online)
     page = offline(online, open_page, tmp_path)
@@ -195,10 +200,16 @@ def test_the_page_from_a_disk_is_the_same_flame_graph(shop: str, open_page: Open
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.keyboard.press("0")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
+    # Opened at the collector it reaches nothing of it.
+    page = open_page(f"{shop}/api/v1/export?format=html&type=cpu&query=service%3D%22shop%22")
+    boxes(page)
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    assert page.evaluate("self.origin") == "null"
 
 
-def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
-    shop: str, open_page: Open, tmp_path: Path
+def test_a_comparison_from_a_disk_has_its_verdict_both_sides_and_is_accessible(
+    shop: str, open_page: Open, axe: str, tmp_path: Path
 ) -> None:
     online = open_page(shop + COMPARE)
     boxes(online)
@@ -221,13 +232,7 @@ def test_a_comparison_from_a_disk_has_its_verdict_and_both_sides(
     page.get_by_role("radio", name="% of total").click()
     page.get_by_role("radio", name="Table").click()
     expect(page.locator(".panel").get_by_role("row").filter(has_text="cached")).to_contain_text("new in B")
-
-
-def test_page_from_a_disk_is_accessible_in_either_theme(
-    shop: str, open_page: Open, axe: str, tmp_path: Path
-) -> None:
-    online = open_page(shop + COMPARE)
-    boxes(online)
+    # It is accessible in either theme.
     page = offline(online, open_page, tmp_path, color_scheme="dark", bypass_csp=True)
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert violations_in_both_themes(page, axe) == {}
@@ -256,14 +261,6 @@ def test_hostile_names_in_a_page_from_a_disk_are_shown_and_never_run(
     expect(page.get_by_role("alert")).to_contain_text("This file cannot be shown")
 
 
-def test_a_page_opened_at_the_collector_reaches_nothing_of_it(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/api/v1/export?format=html&type=cpu&query=service%3D%22shop%22")
-    boxes(page)
-    click(page, "handle")
-    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
-    assert page.evaluate("self.origin") == "null"
-
-
 def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}{COMPARE}&baseline_from=-2h&comparison_until=now")
     boxes(page)
@@ -283,29 +280,19 @@ def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_
     assert re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]+Z", parse_qs(shared.query)["from"][0])
 
 
-def test_where_no_links_are_kept_the_long_address_is_shared(limited: str, open_page: Open) -> None:
-    page = open_page(f"{limited}/s/shop?from=-30m", expected="403")
-    boxes(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Full URL copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
-
-
 def total(answer: dict[str, Any]) -> list[int]:
     return [side["samples"] for side in answer["sides"]]
 
 
-def test_what_is_taken_away_is_of_the_depths_in_view(shop: str, open_page: Open, tmp_path: Path) -> None:
+def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Open, tmp_path: Path) -> None:
+    # What is taken away is of the depths in view.
     page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22&min_depth=4")
     expect(page.locator(".quality .basis")).to_contain_text("360 samples")
     assert total(json.loads(ran(copied(page, "Copy as curl")))) == [360]
     folded = ran(copied(page, "Copy CLI command"))
     assert folded.splitlines() == saved(page, "Folded text", tmp_path).read_text().splitlines()[1:]
     assert sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()) == 360
-
-
-def test_commands_of_depths_tables_and_grids_give_them(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2")
+    page.goto(f"{shop}/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2")
     expect(page.locator("figure").first).to_be_visible()
     by_curl = json.loads(ran(copied(page, "Copy as curl")))
     assert len(by_curl["sides"]) == 2

@@ -38,7 +38,7 @@ def offered(page: Page, name: str = "") -> Locator:
     return page.get_by_role("listbox").get_by_role("option", name=name)
 
 
-def test_a_filter_is_chosen_edited_and_removed_with_the_keyboard_alone(shop: str, open_page: Open) -> None:
+def test_filters_are_chosen_edited_and_removed_with_the_keyboard_alone(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop")
     field = begin(page, "version")
     expect(offered(page)).to_have_count(2)
@@ -65,10 +65,8 @@ def test_a_filter_is_chosen_edited_and_removed_with_the_keyboard_alone(shop: str
     page.keyboard.press("Escape")
     expect(page.get_by_role("form", name="Edit the filter")).to_have_count(0)
     assert query(page) == 'version="v2"'
-
-
-def test_picked_values_become_alternatives_of_a_pattern(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop")
+    # Picked values become alternatives of a pattern.
+    page.goto(f"{shop}/s/shop")
     field = begin(page, "pod")
     page.get_by_label("Operator").select_option("=~")
     offered(page, name="shop-v1-0").click()

@@ -7,11 +7,11 @@ import time
 import urllib.request
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Request, expect
+from playwright.sync_api import Page, Request, expect
 
 from sidelight_model.window import Quality, Window
 from tests.collector.stored_windows import START_NS, window
@@ -76,13 +76,33 @@ def ask(url: str, service: str) -> Any:
         return json.load(answer)["verdict"]
 
 
+def open_comparison(page: Page, rest: str) -> None:
+    """Follow the link to the comparison, which is requested once: when the pointer or the focus rests on it."""
+    requests: list[str] = []
+
+    def note(request: Request) -> None:
+        if "/api/v1/compare?" in request.url:
+            requests.append(request.url)
+
+    page.on("request", note)
+    link = page.get_by_role("link", name="Compare with previous version")
+    expect(link).to_have_attribute("data-inside", "early")
+    with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
+        getattr(link, rest)()
+    link.press("Enter")
+    expect(page.locator(".culprits tbody tr").first).to_contain_text("step_7")
+    assert len(requests) == 1, rest
+    assert urlsplit(page.url).query == "", "sides and times are the collector's choice"
+
+
 def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_service(
     rollouts: dict[str, list[Window]], serve: Serve, open_page: Open
 ) -> None:
     running = serve()
     for kind, windows in rollouts.items():
         send(running.url, windows)
-        page = open_page(f"{running.url}/s/{kind}/compare")
+        page = open_page(f"{running.url}/s/{kind}")
+        open_comparison(page, "focus" if kind == "canary" else "hover")
         card = page.get_by_role("region", name="Verdict")
         expect(card).to_contain_text(BASES[kind])
         expect(card).not_to_contain_text("Not enough data")
@@ -100,27 +120,3 @@ def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_servic
         assert own["relative"][0] == pytest.approx(GROWTH[kind], abs=0.1)
         assert own["relative_low"][0] < GROWTH[kind] + 0.05
         assert own["relative_high"][0] > GROWTH[kind] - 0.05
-
-
-def test_comparison_is_requested_once_when_pointer_or_focus_rests_on_its_link(
-    rollouts: dict[str, list[Window]], serve: Serve, open_page: Open
-) -> None:
-    running = serve()
-    send(running.url, rollouts["rolling"])
-    for rest in ("hover", "focus"):
-        page = open_page(f"{running.url}/s/rolling")
-        requests: list[str] = []
-
-        def note(request: Request, requests: list[str] = requests) -> None:
-            if "/api/v1/compare?" in request.url:
-                requests.append(request.url)
-
-        page.on("request", note)
-        link = page.get_by_role("link", name="Compare with previous version")
-        expect(link).to_have_attribute("data-inside", "early")
-        with page.expect_response(lambda response: "/api/v1/compare?" in response.url):
-            getattr(link, rest)()
-        link.press("Enter")
-        expect(page.locator(".culprits tbody tr").first).to_contain_text("step_7")
-        assert len(requests) == 1, rest
-        page.close()

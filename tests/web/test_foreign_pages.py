@@ -58,7 +58,7 @@ def foreign_site() -> Iterator[str]:
         server.server_close()
 
 
-def test_a_page_of_another_origin_reads_and_changes_nothing(serve: Serve, browser: Browser) -> None:
+def test_pages_of_other_origins_and_names_read_and_change_nothing(serve: Serve, browser: Browser) -> None:
     url = serve().url
     send(url, windows("shop", "1", AFTER))
     bodies = [
@@ -80,11 +80,7 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(serve: Serve, browse
         assert own.evaluate(SEEN, [f"{url}/api/v1/captures"])[0] == 200
         assert '"captures":[]' in own.evaluate(SEEN, [f"{url}/api/v1/captures"])[1].replace(" ", "")
         assert {path: statuses[path] for path, _ in bodies} == {path: 403 for path, _ in bodies}
-
-
-def test_a_name_that_resolves_to_this_machine_is_not_answered(serve: Serve, browser: Browser) -> None:
-    url = serve().url
-    send(url, windows("shop", "1", AFTER))
+    # A name that resolves to this machine is not answered.
     rebound = f"http://{REBOUND}:{urlsplit(url).port}"
     page = browser.new_page()
     answer = page.goto(f"{rebound}/services")

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import ROW_PIXELS, graph
+from tests.web.flame import ROW_PIXELS, boxes, graph
 
 PROFILE = "/s/shop"
 BAD_PROFILE = "/s/low?type=wall"
@@ -45,30 +45,38 @@ def measured(page: Page) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("size", TARGETS, ids=lambda size: f"{size[0]}x{size[1]}")
-def test_graph_begins_high_and_fills_the_window(shop: str, open_page: Open, size: tuple[int, int]) -> None:
-    width, height = size
-    profile, comparison = TARGETS[size]
-    page = open_page("about:blank", viewport={"width": width, "height": height})
-    for address, (top, rows) in (
-        (PROFILE, profile),
-        (BAD_PROFILE, profile),
-        (COMPARISON, comparison),
-        (BAD_COMPARISON, comparison),
-    ):
-        page.goto(shop + address)
-        at = measured(page)
-        assert at["top"] <= top, (address, at)
-        assert at["rows"] >= rows, (address, at)
-        assert at["panel"] >= width - 40, (address, at)
-        assert at["page"] <= height, (address, at)
-
-
-@pytest.mark.parametrize("address", [PROFILE, COMPARISON], ids=["profile", "comparison"])
-def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
-    shop: str, open_page: Open, address: str
+def test_graph_begins_high_and_fills_the_window(
+    shop: str, open_page: Open, subtests: pytest.Subtests
 ) -> None:
-    page = open_page(shop + address, viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    page = open_page("about:blank")
+    for (width, height), (profile, comparison) in TARGETS.items():
+        page.set_viewport_size({"width": width, "height": height})
+        for address, (top, rows) in (
+            (PROFILE, profile),
+            (BAD_PROFILE, profile),
+            (COMPARISON, comparison),
+            (BAD_COMPARISON, comparison),
+        ):
+            with subtests.test(f"{address} at {width}x{height}"):
+                page.goto(shop + address)
+                at = measured(page)
+                assert at["top"] <= top
+                assert at["rows"] >= rows
+                assert at["panel"] >= width - 40
+                assert at["page"] <= height
+
+
+def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
+    shop: str, open_page: Open, subtests: pytest.Subtests
+) -> None:
+    page = open_page("about:blank", viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    for address in (PROFILE, COMPARISON):
+        with subtests.test(address):
+            page.goto(shop + address)
+            assert_nothing_moves(page)
+
+
+def assert_nothing_moves(page: Page) -> None:
     before = measured(page)
     area = graph(page).locator("canvas").bounding_box()
     assert area
@@ -83,16 +91,6 @@ def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
     page.keyboard.press("i")
     expect(page.locator("details.direction summary")).to_have_text("Bottom-up ▾")
     assert measured(page) == before
-
-
-def test_leading_frames_of_all_time_are_one_row_that_unfolds(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v2%22")
-    graph(page).locator("canvas[data-drawn]").wait_for()
-    rows = "host => host.boxes().map(box => box.name)"
-    folded = graph(page).evaluate(rows)
-    assert folded[0] == "cached (shop/cache.py)"
-    page.get_by_role("button", name="3 frames").click()
-    eventually("all frames are drawn", lambda: graph(page).evaluate(rows)[:2] == ["total", "main (app.py)"])
 
 
 def test_few_tab_stops_come_before_the_graph_and_arrows_reach_the_rest(shop: str, open_page: Open) -> None:
@@ -118,9 +116,17 @@ def test_few_tab_stops_come_before_the_graph_and_arrows_reach_the_rest(shop: str
     page.keyboard.press("ArrowRight")
     expect(types.get_by_role("radio", name="Wall")).to_be_checked()
     expect(types.get_by_role("radio", name="Wall")).to_be_focused()
+    # Leading frames of all time are one row that unfolds.
+    page.goto(f"{shop}/s/shop?query=version%3D%22v2%22")
+    graph(page).locator("canvas[data-drawn]").wait_for()
+    rows = "host => host.boxes().map(box => box.name)"
+    folded = graph(page).evaluate(rows)
+    assert folded[0] == "cached (shop/cache.py)"
+    page.get_by_role("button", name="3 frames").click()
+    eventually("all frames are drawn", lambda: graph(page).evaluate(rows)[:2] == ["total", "main (app.py)"])
 
 
-def test_bar_stays_and_the_timeline_unfolds(shop: str, open_page: Open) -> None:
+def test_bar_stays_the_timeline_unfolds_and_numbers_never_cover_the_graph(shop: str, open_page: Open) -> None:
     page = open_page(shop + PROFILE, viewport={"width": 1280, "height": 720})
     measured(page)
     bar = page.get_by_role("banner")
@@ -140,3 +146,12 @@ def test_bar_stays_and_the_timeline_unfolds(shop: str, open_page: Open) -> None:
     expect(page.locator(".flag")).to_have_count(2)
     page.get_by_role("button", name="Fold the timeline").click()
     expect(page.locator(".flag")).to_have_count(0)
+    # On a phone the numbers never cover the graph.
+    page.goto(f"{shop}/s/shop/compare")
+    page.set_viewport_size({"width": 390, "height": 700})
+    boxes(page)
+    area, numbers = (page.locator(each).bounding_box() for each in (".flame-scroll", ".chosen"))
+    assert area
+    assert numbers
+    assert numbers["y"] >= area["y"] + area["height"]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -29,7 +29,9 @@ def again(tmp_path: Path, running: Collector, **settings: str) -> AbstractContex
     return collector(tmp_path, str(tmp_path / "store"), "--listen", f"127.0.0.1:{port}", env=settings)
 
 
-def test_slow_answer_is_explained_after_a_moment_and_can_be_given_up(shop: str, open_page: Open) -> None:
+def test_slow_answers_and_a_missing_network_are_explained_over_the_old_picture(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop")
     before = outline(page)
     held: list[Route] = []
@@ -44,6 +46,16 @@ def test_slow_answer_is_explained_after_a_moment_and_can_be_given_up(shop: str, 
     page.unroute("**/api/v1/flamegraph?**")
     page.get_by_role("button", name="Try again").click()
     eventually("the answer is drawn", lambda: "2 select (selectors.py)" in outline(page))
+    # A browser without a network goes on with it.
+    page = open_page(f"{shop}/s/shop", expected="net::ERR_", offline=False)
+    before = outline(page)
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.locator(".band")).to_contain_text("This browser is offline.")
+    assert outline(page) == before
+    page.context.set_offline(False)
+    expect(page.locator(".band")).to_have_count(0)
+    expect(page.locator(".stale")).to_have_count(0)
 
 
 def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path, open_page: Open) -> None:
@@ -78,18 +90,6 @@ def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path,
         assert boxes(other)
         page.close()
         other.close()
-
-
-def test_a_browser_without_a_network_says_so_and_goes_on_with_it(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop", expected="net::ERR_", offline=False)
-    before = outline(page)
-    page.context.set_offline(True)
-    page.get_by_role("button", name="Refresh").click()
-    expect(page.locator(".band")).to_contain_text("This browser is offline.")
-    assert outline(page) == before
-    page.context.set_offline(False)
-    expect(page.locator(".band")).to_have_count(0)
-    expect(page.locator(".stale")).to_have_count(0)
 
 
 @contextmanager
@@ -220,28 +220,26 @@ def test_pages_older_than_the_collector_go_on_and_offer_to_load_the_new_ones(
         other.close()
 
 
-def test_a_service_that_went_silent_is_called_so_with_what_to_check(shop: str, open_page: Open) -> None:
+def test_silent_services_and_truncated_stacks_are_called_so_with_what_to_check(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/unversioned")
     page.locator(".drop.quality > summary").click()
     said = page.locator(".notices").filter(has_text="Last seen")
     expect(said).to_contain_text("nothing newer has arrived")
     expect(said).to_contain_text("/readyz")
-    page = open_page(f"{shop}/s/shop")
+    page.goto(f"{shop}/s/shop")
     boxes(page)
     expect(page.locator(".notices").filter(has_text="Last seen")).to_have_count(0)
-
-
-def test_empty_page_knows_when_the_service_was_seen_last(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/unversioned?from=-5m")
+    # An empty page knows when the service was seen last.
+    page.goto(f"{shop}/s/unversioned?from=-5m")
     expect(page.locator(".zero")).to_contain_text(re.compile(r"Last seen \d+ (min|h) ago"))
     page.get_by_role("button", name="Jump to last data").click()
     assert boxes(page)
     page.goto(f"{shop}/s/nobody")
     expect(page.locator(".zero")).to_contain_text("No data for nobody in 30 days")
-
-
-def test_truncated_stacks_are_counted_in_the_line_and_explained(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/api?query=version%3D%222%22")
+    # Truncated stacks are counted in the line.
+    page.goto(f"{shop}/s/api?query=version%3D%222%22")
     line = page.locator(".quality .basis")
     page.locator(".drop.quality > summary").click()
     expect(line).to_contain_text("50.0 % truncated stacks")
