@@ -20,7 +20,9 @@ def channels(fill: str) -> tuple[int, int, int]:
     return int(fill[1:3], 16), int(fill[3:5], 16), int(fill[5:7], 16)
 
 
-def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open) -> None:
+def test_states_are_mixed_by_their_part_and_where_there_are_none_it_is_said(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/mixture?type=wall")
     boxes(page)
     page.get_by_role("radiogroup", name="Colour by").get_by_role("radio", name="State").click()
@@ -39,10 +41,8 @@ def test_states_are_mixed_by_their_part_of_each_frame(shop: str, open_page: Open
     assert "colour=state" in page.url
     page.go_back()
     eventually("packages again", lambda: box(page, "wait")["fill"] != "#d5dae3")
-
-
-def test_where_there_are_no_states_it_says_so_and_how_to_see_them(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&colour=state")
+    # Where there are none it says so and how to see them.
+    page.goto(f"{shop}/s/shop{V2}&colour=state")
     boxes(page)
     said = page.get_by_text(
         "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU)"

@@ -30,7 +30,7 @@ def texts(svg: ElementTree.Element) -> list[str]:
     return [text.text or "" for text in svg.findall(f"{SVG}text")]
 
 
-def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_page: Open) -> None:
+def test_files_say_what_they_show_and_have_the_theme_of_the_page(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}&q=loop")
     click(page, "render")
     eventually("it is zoomed into", lambda: len(boxes(page)) == 5)
@@ -54,41 +54,8 @@ def test_an_svg_says_what_it_shows_and_holds_what_is_in_view(shop: str, open_pag
         "package jinja2 (third party)",
         "depth 4",
     ]
-
-
-def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
-    boxes(page)
-    said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
-    drawn = "shop: CPU time, A v1 to B v2: width: mean of A and B, share of each profile"
-    assert " ".join(said[:2]).startswith(drawn)
-    assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
-    assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
-    assert {"new in B", "removed in B", "within noise"} <= set(said)
-    page.get_by_role("radio", name="Side by side").click()
-    boxes(page, 1)
-    names: list[str] = []
-    page.on("download", lambda download: names.append(download.suggested_filename))
-    page.get_by_role("button", name="SVG", exact=True).click()
-    eventually("two files", lambda: sorted(names) == ["shop-a.svg", "shop-b.svg"])
-
-
-def test_hostile_names_are_text_in_a_file(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
-    boxes(page)
-    path = saved(page, "SVG")
-    svg = ElementTree.parse(path).getroot()
-    titles = {group.findtext(f"{SVG}title", "").split("\n")[0] for group in svg.findall(f"{SVG}g")}
-    assert {name.replace("%3B", ";") for name in HOSTILE} <= titles
-    assert {element.tag for element in svg.iter()} <= {
-        SVG + tag for tag in ("svg", "title", "desc", "defs", "pattern", "rect", "g", "text")
-    }
-    shown = open_page(f"file://{path.rename(path.with_suffix('.svg'))}")
-    assert shown.evaluate("document.documentElement.tagName") == "svg"
-
-
-def test_png_svg_and_keys_save_the_theme_of_the_page(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
+    # They have the theme of the page.
+    page.goto(f"{shop}/s/shop{V2}")
     boxes(page)
     file = saved(page, "SVG")
     assert 'height="100%" fill="#ffffff"' in file.read_text()
@@ -109,8 +76,37 @@ def test_png_svg_and_keys_save_the_theme_of_the_page(shop: str, open_page: Open)
         assert download.value.suggested_filename == name
 
 
-def test_a_graph_too_tall_for_a_picture_is_cut_and_says_so(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/deep")
+def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
+    boxes(page)
+    said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
+    drawn = "shop: CPU time, A v1 to B v2: width: mean of A and B, share of each profile"
+    assert " ".join(said[:2]).startswith(drawn)
+    assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
+    assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)
+    assert {"new in B", "removed in B", "within noise"} <= set(said)
+    page.get_by_role("radio", name="Side by side").click()
+    boxes(page, 1)
+    names: list[str] = []
+    page.on("download", lambda download: names.append(download.suggested_filename))
+    page.get_by_role("button", name="SVG", exact=True).click()
+    eventually("two files", lambda: sorted(names) == ["shop-a.svg", "shop-b.svg"])
+
+
+def test_hostile_names_are_text_in_a_file_and_a_tall_graph_is_cut(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/{quote(HOSTILE_SERVICE, safe='')}")
+    boxes(page)
+    path = saved(page, "SVG")
+    svg = ElementTree.parse(path).getroot()
+    titles = {group.findtext(f"{SVG}title", "").split("\n")[0] for group in svg.findall(f"{SVG}g")}
+    assert {name.replace("%3B", ";") for name in HOSTILE} <= titles
+    assert {element.tag for element in svg.iter()} <= {
+        SVG + tag for tag in ("svg", "title", "desc", "defs", "pattern", "rect", "g", "text")
+    }
+    shown = open_page(f"file://{path.rename(path.with_suffix('.svg'))}")
+    assert shown.evaluate("document.documentElement.tagName") == "svg"
+    # A graph too tall for a picture is cut and says so.
+    page.goto(f"{shop}/s/deep")
     boxes(page)
     page.locator(".flame-scroll").evaluate("at => { at.scrollTop = 2000 }")
     svg = ElementTree.parse(saved(page, "SVG")).getroot()

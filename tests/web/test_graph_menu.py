@@ -27,7 +27,9 @@ def clipboard(page: Page) -> str:
     return text
 
 
-def test_a_right_click_offers_what_can_be_done_with_the_frame_under_it(shop: str, open_page: Open) -> None:
+def test_a_right_click_offers_what_can_be_done_with_the_frame_and_copies_parts_of_it(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     right_click(page, "render")
     expect(menu(page)).to_have_accessible_name("Actions for render (jinja2/runtime.py)")
@@ -40,9 +42,25 @@ def test_a_right_click_offers_what_can_be_done_with_the_frame_under_it(shop: str
     right_click(page, "query")
     menu(page).get_by_role("menuitem", name="Highlight all").click()
     expect(page.locator(".matched")).to_contain_text("1 frame · 37.5 %")
+    # Parts of a frame can be copied.
+    page.goto(f"{shop}/s/shop{V2}")
+    for item, copied in (
+        ("Copy function", "loop"),
+        ("Copy stack", STACK),
+        ("Copy file", "jinja2/runtime.py"),
+        ("Copy file and line", "jinja2/runtime.py:90"),
+    ):
+        if "line" in item:
+            page.goto(f"{shop}/s/shop{V2}&by=line")
+        right_click(page, "loop")
+        menu(page).get_by_role("menuitem", name=item).click()
+        eventually(item, lambda copied=copied: clipboard(page) == copied)
+        expect(page.locator(".toast")).to_contain_text("copied")
 
 
-def test_the_menu_is_opened_walked_and_left_by_keys(shop: str, open_page: Open) -> None:
+def test_menu_dock_and_minimap_are_used_by_keys_accessible_and_in_view(
+    shop: str, open_page: Open, axe: str
+) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     boxes(page)
     page.locator(".flame canvas").focus()
@@ -65,46 +83,8 @@ def test_the_menu_is_opened_walked_and_left_by_keys(shop: str, open_page: Open) 
     right_click(page, "query")
     page.mouse.click(5, 5)
     expect(menu(page)).to_have_count(0)
-
-
-def test_parts_of_a_frame_can_be_copied(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    for item, copied in (
-        ("Copy function", "loop"),
-        ("Copy stack", STACK),
-        ("Copy file", "jinja2/runtime.py"),
-        ("Copy file and line", "jinja2/runtime.py:90"),
-    ):
-        if "line" in item:
-            page.goto(f"{shop}/s/shop{V2}&by=line")
-        right_click(page, "loop")
-        menu(page).get_by_role("menuitem", name=item).click()
-        eventually(item, lambda copied=copied: clipboard(page) == copied)
-        expect(page.locator(".toast")).to_contain_text("copied")
-
-
-def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
-    # It is there from the beginning; with the pointer on another frame the key shows that one.
-    page.mouse.move(*point(page, "render"))
-    page.keyboard.press("d")
-    dock = page.locator(".chosen.docked")
-    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
-    for row in ("A total", "A self", "B total", "B self", "change"):
-        expect(dock.locator("dt").get_by_text(row, exact=True)).to_be_visible()
-    page.mouse.move(*point(page, "query"))
-    expect(graph(page).locator(".flame-tooltip")).to_contain_text("query (shop/db.py)")
-    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
-    dock.locator("strong").select_text()
-    assert page.evaluate("getSelection().toString()") == "render (jinja2/runtime.py)"
-    dock.get_by_text("Called through 2 frames").click()
-    assert dock.locator("li").all_inner_texts() == ["main (app.py)", "handle (shop/views.py)"]
-    dock.get_by_role("button", name="Details panel").click()
-    expect(page.locator(".chosen.docked")).to_have_count(0)
-
-
-def test_menu_dock_and_minimap_are_accessible_and_in_view(shop: str, open_page: Open, axe: str) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
+    # Beside the graph lies the dock.
+    page.goto(f"{shop}/s/shop{V2}")
     click(page, "render")
     eventually("it is zoomed into", lambda: "3 query (shop/db.py)" not in outline(page))
 
@@ -135,3 +115,23 @@ def test_menu_dock_and_minimap_are_accessible_and_in_view(shop: str, open_page: 
     drawn, dock = places()
     assert dock["y"] >= drawn["y"] + drawn["height"]
     assert dock["x"] + dock["width"] <= 360
+
+
+def test_docked_numbers_stay_with_the_frame_and_can_be_selected(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
+    # It is there from the beginning; with the pointer on another frame the key shows that one.
+    page.mouse.move(*point(page, "render"))
+    page.keyboard.press("d")
+    dock = page.locator(".chosen.docked")
+    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
+    for row in ("A total", "A self", "B total", "B self", "change"):
+        expect(dock.locator("dt").get_by_text(row, exact=True)).to_be_visible()
+    page.mouse.move(*point(page, "query"))
+    expect(graph(page).locator(".flame-tooltip")).to_contain_text("query (shop/db.py)")
+    expect(dock.locator("strong")).to_have_text("render (jinja2/runtime.py)")
+    dock.locator("strong").select_text()
+    assert page.evaluate("getSelection().toString()") == "render (jinja2/runtime.py)"
+    dock.get_by_text("Called through 2 frames").click()
+    assert dock.locator("li").all_inner_texts() == ["main (app.py)", "handle (shop/views.py)"]
+    dock.get_by_role("button", name="Details panel").click()
+    expect(page.locator(".chosen.docked")).to_have_count(0)

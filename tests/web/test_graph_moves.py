@@ -38,40 +38,7 @@ def shown(page: Page) -> tuple[float, float]:
     return left, left + frame["width"] / whole["width"]
 
 
-def test_wheel_with_ctrl_zooms_around_the_pointer_and_without_it_scrolls(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    before, address = widths(page), page.url
-    middle = box(page, "query")["x"] + box(page, "query")["width"] / 2
-    history = page.evaluate("history.length")
-    wheel(page, "query", 1)
-    eventually("it is wider", lambda: widths(page)["query"] > before["query"] * 1.3)
-    after = box(page, "query")
-    assert after["x"] + after["width"] / 2 == pytest.approx(middle, abs=2)
-    assert widths(page)["total"] == before["total"]
-    assert page.url == address
-    assert page.evaluate("history.length") == history
-    expect(minimap(page)).to_be_visible()
-    page.get_by_role("button", name="Reset zoom").click()
-    eventually("the whole is in view", lambda: widths(page) == before)
-    expect(minimap(page)).to_have_count(0)
-    wheel(page, "query", 6)
-    eventually("it is wider", lambda: widths(page)["query"] > before["query"] * 2)
-    wheel(page, "query", -20)
-    eventually("the whole is in view", lambda: widths(page) == before)
-    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
-    # Without Ctrl it scrolls the page.
-    page.set_viewport_size({"width": 1280, "height": 340})
-    before = widths(page)
-    page.evaluate("scrollTo(0, 9999)")
-    page.mouse.move(*point(page, "main"))
-    top = page.evaluate("scrollY")
-    assert top > 0
-    page.mouse.wheel(0, -200)
-    page.wait_for_function("top => scrollY < top", arg=top)
-    assert widths(page) == before
-
-
-def test_drag_pans_and_a_click_zooms_to_the_frame(shop: str, open_page: Open) -> None:
+def test_drags_on_the_graph_and_its_minimap_move_the_part_in_view(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     whole = outline(page)
     wheel(page, "query", 4)
@@ -88,39 +55,8 @@ def test_drag_pans_and_a_click_zooms_to_the_frame(shop: str, open_page: Open) ->
     eventually("it is zoomed into", lambda: widths(page)["query"] == widths(page)["total"])
     page.go_back()
     eventually("all is in view", lambda: outline(page) == whole)
-
-
-def test_keys_zoom_and_pan_around_the_selected_frame(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    before = widths(page)
-    page.locator(".flame canvas").focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
-        page.keyboard.press(key)
-    page.keyboard.press("+")
-    page.keyboard.press("+")
-    eventually("it is wider", lambda: widths(page)["render"] > before["render"])
-    at = box(page, "render")["x"]
-    page.keyboard.press("Shift+ArrowLeft")
-    eventually("it moved right", lambda: box(page, "render")["x"] > at)
-    for _ in range(4):
-        page.keyboard.press("-")
-    eventually("the whole is in view", lambda: widths(page) == before)
-
-
-def test_walking_to_a_frame_out_of_view_brings_it_into_view(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
-    wheel(page, "query", 8)
-    eventually("only query is in view", lambda: "3 render (jinja2/runtime.py)" not in outline(page))
-    canvas = page.locator(".flame canvas")
-    canvas.focus()
-    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
-        page.keyboard.press(key)
-    page.keyboard.press("ArrowRight")
-    eventually("a sibling came into view", lambda: "3 render (jinja2/runtime.py)" in outline(page))
-
-
-def test_the_minimap_shows_moves_and_widens_the_part_in_view(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
+    # The minimap shows, moves and widens the part in view.
+    page.goto(f"{shop}/s/shop{V2}")
     assert minimap(page).count() == 0
     click(page, "query")
     expect(minimap(page)).to_have_attribute("aria-valuetext", "37.5 % of the width, from 25.0 % to 62.5 %")
@@ -168,6 +104,64 @@ def test_the_minimap_shows_moves_and_widens_the_part_in_view(shop: str, open_pag
     page.mouse.click(area["x"] + 300, area["y"] + area["height"] - 2)
     scroller = page.locator(".flame-scroll")
     eventually("it scrolled to the last rows", lambda: scroller.evaluate("at => at.scrollTop") > 60_000)
+
+
+def test_keys_and_the_wheel_with_ctrl_zoom_and_pan_and_walking_follows(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}")
+    before = widths(page)
+    page.locator(".flame canvas").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    eventually("it is wider", lambda: widths(page)["render"] > before["render"])
+    at = box(page, "render")["x"]
+    page.keyboard.press("Shift+ArrowLeft")
+    eventually("it moved right", lambda: box(page, "render")["x"] > at)
+    for _ in range(4):
+        page.keyboard.press("-")
+    eventually("the whole is in view", lambda: widths(page) == before)
+    # Walking to a frame out of view brings it into view.
+    page.goto(f"{shop}/s/shop{V2}")
+    wheel(page, "query", 8)
+    eventually("only query is in view", lambda: "3 render (jinja2/runtime.py)" not in outline(page))
+    canvas = page.locator(".flame canvas")
+    canvas.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown"):
+        page.keyboard.press(key)
+    page.keyboard.press("ArrowRight")
+    eventually("a sibling came into view", lambda: "3 render (jinja2/runtime.py)" in outline(page))
+    # The wheel zooms around the pointer.
+    page.goto(f"{shop}/s/shop{V2}")
+    before, address = widths(page), page.url
+    middle = box(page, "query")["x"] + box(page, "query")["width"] / 2
+    history = page.evaluate("history.length")
+    wheel(page, "query", 1)
+    eventually("it is wider", lambda: widths(page)["query"] > before["query"] * 1.3)
+    after = box(page, "query")
+    assert after["x"] + after["width"] / 2 == pytest.approx(middle, abs=2)
+    assert widths(page)["total"] == before["total"]
+    assert page.url == address
+    assert page.evaluate("history.length") == history
+    expect(minimap(page)).to_be_visible()
+    page.get_by_role("button", name="Reset zoom").click()
+    eventually("the whole is in view", lambda: widths(page) == before)
+    expect(minimap(page)).to_have_count(0)
+    wheel(page, "query", 6)
+    eventually("it is wider", lambda: widths(page)["query"] > before["query"] * 2)
+    wheel(page, "query", -20)
+    eventually("the whole is in view", lambda: widths(page) == before)
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
+    # Without Ctrl it scrolls the page.
+    page.set_viewport_size({"width": 1280, "height": 340})
+    before = widths(page)
+    page.evaluate("scrollTo(0, 9999)")
+    page.mouse.move(*point(page, "main"))
+    top = page.evaluate("scrollY")
+    assert top > 0
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("top => scrollY < top", arg=top)
+    assert widths(page) == before
 
 
 def test_without_a_wish_for_motion_a_zoom_is_there_at_once(shop: str, open_page: Open) -> None:
@@ -218,7 +212,8 @@ def touch(session: CDPSession, kind: str, *points: tuple[float, float]) -> None:
     session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": at})
 
 
-def test_a_tap_selects_and_docks_and_a_second_tap_zooms(shop: str, open_page: Open) -> None:
+def test_fingers_select_zoom_pan_scroll_and_open_the_menu(shop: str, open_page: Open) -> None:
+    # A tap selects and docks, and a second one zooms.
     page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
     page.touchscreen.tap(*point(page, "render"))
     expect(page.locator(".chosen.docked strong")).to_have_text("render (jinja2/runtime.py)")
@@ -226,10 +221,8 @@ def test_a_tap_selects_and_docks_and_a_second_tap_zooms(shop: str, open_page: Op
     expect(page.locator(".flame-tooltip")).to_be_hidden()
     page.touchscreen.tap(*point(page, "render"))
     eventually("it is zoomed into", lambda: widths(page)["render"] == widths(page)["total"])
-
-
-def test_two_fingers_zoom_and_one_pans(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
+    # Two fingers zoom and one pans.
+    page.goto(f"{shop}/s/shop{V2}")
     session = fingers(page)
     before = widths(page)
     x, y = point(page, "query")
@@ -246,11 +239,9 @@ def test_two_fingers_zoom_and_one_pans(shop: str, open_page: Open) -> None:
     touch(session, "touchEnd")
     eventually("it moved", lambda: box(page, "query")["x"] > at + 30 or box(page, "query")["x"] == 0)
     assert "focus" not in page.url
-
-
-def test_a_finger_down_scrolls_the_page(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
-    session = fingers(page)
+    # A finger down scrolls the page.
+    page.goto(f"{shop}/s/shop{V2}")
+    page.wait_for_load_state("networkidle")
     x, y = point(page, "main")
     top = page.evaluate("scrollY")
     assert top > 0
@@ -263,11 +254,9 @@ def test_a_finger_down_scrolls_the_page(shop: str, open_page: Open) -> None:
         touch(session, "touchMove", (x, y + down))
     touch(session, "touchEnd")
     page.wait_for_function("top => scrollY < top", arg=top)
-
-
-def test_a_long_press_opens_the_menu_and_is_no_tap(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}", **TOUCH)
-    session = fingers(page)
+    # A long press opens the menu and is no tap.
+    page.goto(f"{shop}/s/shop{V2}")
+    page.wait_for_load_state("networkidle")
     x, y = point(page, "query")
     touch(session, "touchStart", (x, y))
     expect(page.get_by_role("menu")).to_be_visible()

@@ -100,18 +100,24 @@ def compared(chromium: Browser, one: bytes, other: bytes) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_a_graph_looks_as_it_did(shop: str, open_page: Open, chromium: Browser, name: str) -> None:
-    page = open_page(shop + PICTURES[name])
-    if "state" in name:
-        eventually("states are drawn", lambda: any(box["fill"] == "#7e1fa0" for box in boxes(page)))
-    picture = painted(page)
-    path = DRAWN / f"{name}.png"
-    if WRITE:
-        path.write_bytes(picture)
-    found = compared(chromium, picture, path.read_bytes())
-    assert found["sizes"][0] == found["sizes"][1]
-    assert found["different"] <= MOST_DIFFERENT
+def test_graphs_look_as_they_did(
+    shop: str, open_page: Open, chromium: Browser, subtests: pytest.Subtests
+) -> None:
+    for name, address in PICTURES.items():
+        with subtests.test(name):
+            page = open_page(shop + address)
+            if "state" in name:
+                eventually(
+                    "states are drawn", lambda page=page: "#7e1fa0" in {box["fill"] for box in boxes(page)}
+                )
+            picture = painted(page)
+            path = DRAWN / f"{name}.png"
+            if WRITE:
+                path.write_bytes(picture)
+            found = compared(chromium, picture, path.read_bytes())
+            assert found["sizes"][0] == found["sizes"][1]
+            assert found["different"] <= MOST_DIFFERENT
+            page.close()
 
 
 def test_comparing_pictures_sees_small_changes(shop: str, open_page: Open, chromium: Browser) -> None:

@@ -101,7 +101,9 @@ def test_each_pod_is_a_row_and_what_was_not_watched_is_no_colour_of_the_scale(
     assert took[busy[0]] not in {nothing[busy[0]], *unwatched}
 
 
-def test_dragged_block_is_in_the_address_and_leads_to_its_flame_graph(shop: str, open_page: Open) -> None:
+def test_dragged_block_leads_to_its_flame_graph_and_to_a_comparison_with_other_times(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     assert drawn.rows == 4
@@ -127,21 +129,8 @@ def test_dragged_block_is_in_the_address_and_leads_to_its_flame_graph(shop: str,
     page.get_by_role("button", name="Clear").click()
     expect(page.locator(".heat-sum")).to_have_count(0)
     assert "cells" not in given(page)
-
-
-def test_a_selection_is_compared_with_the_other_pods_at_its_time(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/web.1/heatmap?sort=%2Bname")
-    drawn = Drawn(page)
-    drawn.drag((3, 0), (3, drawn.columns - 1))
-    samples = selected_samples(page)
-    page.get_by_role("link", name="Compare with the other pods at the same time").click()
-    sides = page.locator(".picker .basis")
-    expect(sides.nth(1)).to_contain_text(f"{samples} · 1 pod · 6 windows")
-    expect(sides.nth(0)).to_contain_text("3 pods · 9 windows")
-
-
-def test_all_pods_at_a_time_are_compared_with_the_longer_time_outside_it(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop/heatmap")
+    # All pods at a time are compared with the longer time outside it.
+    page.goto(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     seen = drawn.watched(0)
     drawn.drag((0, seen[0]), (3, seen[-1]))
@@ -152,7 +141,7 @@ def test_all_pods_at_a_time_are_compared_with_the_longer_time_outside_it(shop: s
     expect(sides.nth(0)).to_contain_text("660 samples · 2 pods · 6 windows")
 
 
-def test_the_keyboard_moves_extends_opens_and_clears(shop: str, open_page: Open) -> None:
+def test_the_keyboard_and_fingers_select_extend_open_and_clear(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     drawn.canvas.focus()
@@ -172,9 +161,7 @@ def test_the_keyboard_moves_extends_opens_and_clears(shop: str, open_page: Open)
     page.keyboard.press("Enter")
     expect(page.locator(".quality .basis")).to_contain_text("480 samples · 1 pod · 3 windows")
     assert given(page)["query"].startswith('pod="shop-v2-')
-
-
-def test_a_finger_selects_a_cell_and_then_the_other_corner(shop: str, open_page: Open) -> None:
+    # A finger selects a cell and then the other corner.
     page = open_page(f"{shop}/s/shop/heatmap", has_touch=True)
     drawn = Drawn(page)
     page.touchscreen.tap(*drawn.on_page(0, 0))
@@ -187,7 +174,10 @@ def test_a_finger_selects_a_cell_and_then_the_other_corner(shop: str, open_page:
     expect(page.locator(".heat-sum")).to_contain_text("1 pod · ")
 
 
-def test_names_and_times_select_rows_and_columns_which_sorting_keeps(shop: str, open_page: Open) -> None:
+def test_names_and_times_select_rows_and_columns_to_compare_with_other_pods(
+    shop: str, open_page: Open
+) -> None:
+    # Sorting keeps a selection.
     page = open_page(f"{shop}/s/shop/heatmap")
     drawn = Drawn(page)
     drawn.drag((0, 0), (0, drawn.columns - 1))
@@ -204,9 +194,20 @@ def test_names_and_times_select_rows_and_columns_which_sorting_keeps(shop: str, 
     assert drawn.says(0, 0).startswith("shop-v1-0 · ")
     page.get_by_role("link", name="Open flame graph").click()
     assert first in given(page)["query"]
+    # It is compared with the other pods at its time.
+    page.goto(f"{shop}/s/web.1/heatmap?sort=%2Bname")
+    drawn = Drawn(page)
+    drawn.drag((3, 0), (3, drawn.columns - 1))
+    samples = selected_samples(page)
+    page.get_by_role("link", name="Compare with the other pods at the same time").click()
+    sides = page.locator(".picker .basis")
+    expect(sides.nth(1)).to_contain_text(f"{samples} · 1 pod · 6 windows")
+    expect(sides.nth(0)).to_contain_text("3 pods · 9 windows")
 
 
-def test_hours_of_the_day_are_those_of_the_browser(shop: str, open_page: Open) -> None:
+def test_hours_are_the_browsers_and_those_of_several_days_are_not_one_profile(
+    shop: str, open_page: Open
+) -> None:
     # Hours begin at a quarter past there: windows that begin at half past or at the full hour are of one.
     start = (time.time() - 120) // 1800 * 1800
     send(shop, windows("hours", "1", AFTER, pods=1, minutes_ago=(time.time() - start) / 60))
@@ -225,9 +226,7 @@ def test_hours_of_the_day_are_those_of_the_browser(shop: str, open_page: Open) -
     assert selected_samples(page) == "480 samples"
     page.get_by_role("link", name="Open flame graph").click()
     expect(page.locator(".quality .basis")).to_contain_text("480 samples · 1 pod · 3 windows")
-
-
-def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str, open_page: Open) -> None:
+    # Hours of several days are not one profile, and whole days are.
     page = open_page(f"{shop}/s/shop/heatmap?rows=hours&from=-7d")
     drawn = Drawn(page)
     drawn.drag((3, drawn.columns - 2), (5, drawn.columns - 1))
@@ -239,7 +238,9 @@ def test_hours_of_several_days_are_not_one_profile_and_whole_days_are(shop: str,
     expect(page.locator(".picker .basis").nth(1)).to_contain_text("1,620 samples")
 
 
-def test_pods_and_selections_that_are_not_drawn_are_said(shop: str, open_page: Open) -> None:
+def test_what_is_not_drawn_is_said_and_the_rest_is_accessible_and_fits_a_phone(
+    shop: str, open_page: Open, axe: str
+) -> None:
     page = open_page(f"{shop}/s/wide/heatmap")
     assert Drawn(page).rows == 100
     expect(page.get_by_text("30 cheaper pods hidden")).to_be_visible()
@@ -247,10 +248,6 @@ def test_pods_and_selections_that_are_not_drawn_are_said(shop: str, open_page: O
     expect(page.get_by_text("The selected cells are not in view")).to_be_visible()
     page.goto(f"{shop}/s/nobody/heatmap")
     expect(page.get_by_role("heading", name="No samples in this range")).to_be_visible()
-
-
-def test_selection_and_table_are_accessible_and_fit_a_phone(shop: str, open_page: Open, axe: str) -> None:
-    page = open_page(f"{shop}/s/shop/heatmap")
     for rows in ("pods", "hours&from=-7d"):
         page.goto(f"{shop}/s/shop/heatmap?rows={rows}")
         drawn = Drawn(page)

@@ -48,7 +48,7 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
     expect(page.locator(".verdict")).to_contain_text("0.21 → 0.22 threads/pod")
 
 
-def test_zoom_is_in_the_address_and_back_and_reload_keep_it(shop: str, open_page: Open) -> None:
+def test_zoom_is_in_the_address_and_one_whose_frame_is_gone_says_so(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     click(page, "render")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
@@ -63,10 +63,7 @@ def test_zoom_is_in_the_address_and_back_and_reload_keep_it(shop: str, open_page
     assert outline(page) == zoomed
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_disabled()
-
-
-def test_a_zoom_whose_frame_is_gone_says_so(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop?query=version%3D%22v1%22")
+    page.goto(f"{shop}/s/shop?query=version%3D%22v1%22")
     click(page, "legacy")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     focus = given(page)["focus"][0]
@@ -77,7 +74,7 @@ def test_a_zoom_whose_frame_is_gone_says_so(shop: str, open_page: Open) -> None:
     expect(page.locator(".missing")).to_have_count(0)
 
 
-def test_search_says_how_much_matches_and_walks_the_matches(shop: str, open_page: Open) -> None:
+def test_search_walks_its_matches_and_the_keyboard_says_where_it_is(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     boxes(page)
     page.keyboard.press("/")
@@ -96,10 +93,8 @@ def test_search_says_how_much_matches_and_walks_the_matches(shop: str, open_page
     ]
     page.reload()
     expect(page.locator("#search")).to_have_value("jinja2")
-
-
-def test_the_keyboard_walks_zooms_inverts_and_says_where_it_is(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}")
+    # The keyboard walks, zooms and inverts.
+    page.goto(f"{shop}/s/shop{V2}")
     boxes(page)
     graph(page).locator("canvas").focus()
     for key in ("ArrowDown", "ArrowDown", "ArrowDown"):

@@ -42,7 +42,9 @@ WELL_SAID = [
 ]
 
 
-def test_profile_says_mode_coverage_and_overhead_in_every_view(shop: str, open_page: Open) -> None:
+def test_profile_says_how_it_was_watched_in_every_view_and_marks_doubtful_stacks(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/mixed?query=version%3D%22good%22")
     assert remarks(page) == WELL_SAID
     page.get_by_role("radio", name="Table", exact=True).click()
@@ -52,6 +54,22 @@ def test_profile_says_mode_coverage_and_overhead_in_every_view(shop: str, open_p
     expect(page.get_by_role("heading", name="Stack depth of mixed")).to_be_visible()
     assert said(page) == WELL_SAID
     expect(page.locator("details.quality")).to_have_count(1)
+    # Stacks that may be wrong are marked wherever they are drawn.
+    page.goto(f"{shop}/s/mixed?query=version%3D%22unsafe%22")
+    boxes(page)
+    expect(chip(page).locator("> summary")).to_have_text("⚠ Data quality: 2 warnings ▾")
+    expect(chip(page).locator("dt .doubt")).to_contain_text("stacks may be wrong")
+    page.get_by_role("button", name="Unfold the timeline").click()
+    doubt = page.get_by_role("region", name="Timeline", exact=True).locator("> .basis .doubt")
+    expect(doubt).to_contain_text("stacks may be wrong")
+    notices = page.get_by_role("list", name="Before you read this")
+    expect(notices).to_have_count(0)
+    chip(page).locator("> summary").click()
+    expect(notices).to_contain_text("Stacks may be wrong")
+    page.goto(f"{shop}/s/fallback")
+    said_of_fallback = remarks(page)
+    assert (said_of_fallback[0], said_of_fallback[3]) == ("⚠ mode command: fallback", "overhead unknown")
+    expect(chip(page).locator("dd").first).to_contain_text("waiting threads not recorded")
 
 
 def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> None:
@@ -75,25 +93,7 @@ def test_each_side_of_a_comparison_says_its_own(shop: str, open_page: Open) -> N
         expect(place).to_contain_text(why)
 
 
-def test_stacks_that_may_be_wrong_are_marked_wherever_they_are_drawn(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/mixed?query=version%3D%22unsafe%22")
-    boxes(page)
-    expect(chip(page).locator("> summary")).to_have_text("⚠ Data quality: 2 warnings ▾")
-    expect(chip(page).locator("dt .doubt")).to_contain_text("stacks may be wrong")
-    page.get_by_role("button", name="Unfold the timeline").click()
-    doubt = page.get_by_role("region", name="Timeline", exact=True).locator("> .basis .doubt")
-    expect(doubt).to_contain_text("stacks may be wrong")
-    notices = page.get_by_role("list", name="Before you read this")
-    expect(notices).to_have_count(0)
-    chip(page).locator("> summary").click()
-    expect(notices).to_contain_text("Stacks may be wrong")
-    page.goto(f"{shop}/s/fallback")
-    said_of_fallback = remarks(page)
-    assert (said_of_fallback[0], said_of_fallback[3]) == ("⚠ mode command: fallback", "overhead unknown")
-    expect(chip(page).locator("dd").first).to_contain_text("waiting threads not recorded")
-
-
-def test_failures_are_counted_and_explained_in_line_and_timeline(
+def test_failures_are_explained_and_a_filter_by_thread_keeps_the_overhead(
     shop: str, open_page: Open, axe: str
 ) -> None:
     page = open_page(f"{shop}/s/low?type=wall")
@@ -122,10 +122,8 @@ def test_failures_are_counted_and_explained_in_line_and_timeline(
     timeline.get_by_text("Timeline as a table").click()
     cells = timeline.locator("tbody tr").first.locator("td").all_inner_texts()
     assert cells[-2:] == ["54.0 %", "0.38 %"]
-
-
-def test_filter_by_thread_selects_samples_and_not_overhead(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/pool?type=wall")
+    # A filter by thread selects samples and not overhead.
+    page.goto(f"{shop}/s/pool?type=wall")
     assert remarks(page)[3] == "overhead: paused 0.38 %, max 210 µs"
     page.get_by_role("button", name="+ filter").click()
     page.get_by_label("Label", exact=True).select_option("thread")

@@ -32,7 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield served.url
 
 
-def test_people_see_the_services_of_their_namespaces(place: str, open_page: Open) -> None:
+def test_people_see_the_services_of_their_namespaces_or_whom_to_ask(place: str, open_page: Open) -> None:
     url = place
     page = open_page(url, extra_http_headers={"X-User": "root"})
     expect(page.get_by_role("link", name="vault", exact=True)).to_be_visible()
@@ -43,9 +43,7 @@ def test_people_see_the_services_of_their_namespaces(place: str, open_page: Open
     expect(page.get_by_text("No data for vault in 30 days")).to_be_visible()
     page.goto(f"{url}/s/shop")
     expect(page.locator("canvas[data-drawn]").first).to_be_visible()
-
-
-def test_who_may_read_nothing_is_told_so_and_whom_to_ask(place: str, open_page: Open) -> None:
+    # Who may read nothing is told so.
     page = open_page(place, expected="403 (Forbidden)", extra_http_headers={"X-User": "mallory"})
     alert = page.get_by_role("alert").first
     expect(alert).to_contain_text("Mallory may read no namespace here")

@@ -83,7 +83,7 @@ def assert_windowed(page: Page, count: int) -> None:
     assert len(rows(page)) < 60
 
 
-def test_thousands_of_services_are_reached_by_scrolling_and_keyboard(
+def test_thousands_of_services_are_scrolled_walked_searched_and_sorted(
     fleet: str, open_page: Open, axe: str
 ) -> None:
     page = listed(open_page(f"{fleet}/services?sort=%2Bservice"))
@@ -116,10 +116,9 @@ def test_thousands_of_services_are_reached_by_scrolling_and_keyboard(
     page.keyboard.press("ArrowDown")
     expect(focused).to_have_text("svc-00004")
     expect(focused).to_be_in_viewport()
-
-
-def test_thousands_of_services_are_searched_and_sorted(fleet: str, open_page: Open) -> None:
-    page = listed(open_page(f"{fleet}/services"))
+    # They are searched and sorted.
+    page.goto(f"{fleet}/services")
+    listed(page)
     page.keyboard.press("/")
     page.keyboard.type("SVC-0123")
     expect(page.get_by_role("status")).to_contain_text("10 of 3,000 services · 10 pods now")
@@ -167,9 +166,7 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
 
 
-def test_services_are_filtered_by_cluster_and_namespace_where_there_are_any(
-    shop: str, open_page: Open
-) -> None:
+def test_services_are_filtered_by_label_and_grouped_with_favourites_first(shop: str, open_page: Open) -> None:
     page = open_page(shop)
     page.get_by_label("namespace").select_option("prod")
     expect(page.get_by_role("status")).to_contain_text("2 services")
@@ -184,10 +181,8 @@ def test_services_are_filtered_by_cluster_and_namespace_where_there_are_any(
     page.get_by_role("link", name="till", exact=True).click()
     expect(page.get_by_role("button", name="namespace is prod")).to_be_visible()
     expect(page.get_by_role("button", name="cluster is us")).to_be_visible()
-
-
-def test_services_are_grouped_by_a_label_with_favourites_first(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/services?sort=%2Bservice&query=namespace!%3D%22%22")
+    # Favourites are the first of their group.
+    page.goto(f"{shop}/services?sort=%2Bservice&query=namespace!%3D%22%22")
     first = page.locator(".services tbody th a.service").first
     expect(first).to_have_text("cart")
     page.get_by_label("Favourite: till", exact=True).click()

@@ -103,7 +103,9 @@ def heat(page: Page) -> Any:
     return page.get_by_role("application", name=re.compile("Samples by second"))
 
 
-def test_a_span_in_the_address_shows_what_ran_then(shown: Shown, open_page: Open) -> None:
+def test_a_span_in_the_address_shows_what_ran_then_and_empty_spans_say_so(
+    shown: Shown, open_page: Open
+) -> None:
     page = open_page("about:blank")
     for wanted, other in (("first", "second"), ("second", "first")):
         begin, end = middle(shown, wanted)
@@ -132,9 +134,24 @@ def test_a_span_in_the_address_shows_what_ran_then(shown: Shown, open_page: Open
     page.go_back()
     expect(page).not_to_have_url(re.compile("span="))
     expect(page.get_by_role("application", name=re.compile("flame graph", re.IGNORECASE))).to_have_count(0)
+    # The list of captures leads there.
+    page.goto(f"{shown.url}/captures?service=turns")
+    page.locator(f'main a[href*="{shown.capture}"]').first.click()
+    expect(heat(page)).to_be_visible()
+    page.goto(f"{shown.page}?span=500-501")
+    expect(page.get_by_text("No CPU samples in this span")).to_be_visible()
+    page.goto(f"{shown.page}?span=7-3")
+    expect(page.get_by_text("The span in this URL is invalid")).to_be_visible()
+    page.get_by_role("button", name="Clear span").click()
+    expect(page).not_to_have_url(re.compile("span="))
+    page.goto(f"{shown.page}?span=1-3&view=lines&fn=first%20(alternates.py)")
+    expect(page).to_have_url(re.compile("by=line"))
+    assert re.search(r"first \(alternates\.py:\d+\)", drawn(page))
 
 
-def test_a_span_is_picked_with_the_keyboard_alone(shown: Shown, open_page: Open) -> None:
+def test_a_span_is_picked_with_the_keyboard_in_numbers_and_from_the_table(
+    shown: Shown, open_page: Open
+) -> None:
     page = open_page(f"{shown.page}?type=wall")
     heat(page).focus()
     said = page.get_by_text(re.compile(r"^second \d+, \d+ to \d+ ms: \d+ samples? of"))
@@ -153,10 +170,8 @@ def test_a_span_is_picked_with_the_keyboard_alone(shown: Shown, open_page: Open)
     heat(page).focus()
     page.keyboard.press("Escape")
     expect(page).not_to_have_url(re.compile("span="))
-
-
-def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page: Open) -> None:
-    page = open_page(shown.page)
+    # In numbers and from the table.
+    page.goto(shown.page)
     begin, end = middle(shown, "second")
     page.get_by_label("From second").fill(f"{begin}")
     page.get_by_label("Until second").fill("nonsense")
@@ -171,21 +186,6 @@ def test_a_span_is_picked_in_numbers_and_from_the_table(shown: Shown, open_page:
     expect(page).not_to_have_url(re.compile(re.escape(f"span={begin}-{end}")))
     page.get_by_role("button", name="Clear").click()
     expect(page).not_to_have_url(re.compile("span="))
-
-
-def test_list_leads_to_a_capture_and_empty_spans_say_so(shown: Shown, open_page: Open) -> None:
-    page = open_page(f"{shown.url}/captures?service=turns")
-    page.locator(f'main a[href*="{shown.capture}"]').first.click()
-    expect(heat(page)).to_be_visible()
-    page.goto(f"{shown.page}?span=500-501")
-    expect(page.get_by_text("No CPU samples in this span")).to_be_visible()
-    page.goto(f"{shown.page}?span=7-3")
-    expect(page.get_by_text("The span in this URL is invalid")).to_be_visible()
-    page.get_by_role("button", name="Clear span").click()
-    expect(page).not_to_have_url(re.compile("span="))
-    page.goto(f"{shown.page}?span=1-3&view=lines&fn=first%20(alternates.py)")
-    expect(page).to_have_url(re.compile("by=line"))
-    assert re.search(r"first \(alternates\.py:\d+\)", drawn(page))
 
 
 def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page: Open) -> None:
@@ -208,16 +208,16 @@ def test_a_span_is_compared_with_the_rest_of_the_capture(shown: Shown, open_page
     expect(kept).to_be_visible()
 
 
-def test_heat_map_of_offsets_is_accessible_and_fits_a_phone(shown: Shown, open_page: Open, axe: str) -> None:
+def test_heat_map_of_offsets_is_accessible_fits_a_phone_and_takes_a_finger(
+    shown: Shown, open_page: Open, axe: str
+) -> None:
     page = open_page(f"{shown.page}?span=1-2&type=wall")
     assert drawn(page)
     page.get_by_text("The busiest cells as a table").click()
     assert violations_in_both_themes(page, axe) == {}
     expect(heat(page)).to_be_visible()
     assert_fits(page)
-
-
-def test_a_finger_drags_a_span(shown: Shown, open_page: Open) -> None:
+    # A finger drags a span.
     page = open_page(shown.page, has_touch=True, is_mobile=True)
     canvas = heat(page)
     canvas.scroll_into_view_if_needed()

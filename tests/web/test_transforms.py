@@ -40,7 +40,9 @@ def transformed(url: str, *transforms: str) -> str:
     return f"{url}{'&' if '?' in url else '?'}t={quote('*'.join(transforms))}"
 
 
-def test_what_a_transform_leaves_out_is_said_and_reload_and_back_keep_it(shop: str, open_page: Open) -> None:
+def test_transforms_say_what_they_leave_out_and_are_made_and_removed_in_order(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop{V2}&view=table")
     row(page, "loop").get_by_role("button", name="More").click()
     page.get_by_role("menuitem", name="Hide stacks containing it").click()
@@ -61,11 +63,9 @@ def test_what_a_transform_leaves_out_is_said_and_reload_and_back_keep_it(shop: s
     page.go_back()
     expect(crumbs(page)).to_have_count(0)
     expect(row(page, "loop")).to_be_visible()
-
-
-def test_transforms_are_made_in_order_and_a_click_removes_one(shop: str, open_page: Open) -> None:
+    # They are made in order, and a click removes one.
     url = transformed(f"{shop}/s/shop{V2}", f"fold:{HANDLE}", "fold-package:jinja2", "focus:main (app.py)")
-    page = open_page(url)
+    page.goto(url)
     shown(page, ["0 total", "1 main (app.py)", "2 cached (shop/cache.py)", "2 query (shop/db.py)"])
     expect(page.locator(".lensbar .left")).to_have_text("")
     crumbs(page).nth(0).click()
@@ -89,7 +89,9 @@ def test_transforms_are_made_in_order_and_a_click_removes_one(shop: str, open_pa
     assert given(page, "t") == ""
 
 
-def test_transforms_that_do_nothing_or_leave_nothing_say_so(shop: str, open_page: Open) -> None:
+def test_transforms_that_do_nothing_or_leave_nothing_and_those_of_two_sides_say_so(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(transformed(f"{shop}/s/shop{V2}", "drop:gone (old.py)", "explode:main", "path:00.x"))
     assert len(outline(page)) == 7
     expect(crumbs(page)).to_have_count(3)
@@ -105,10 +107,8 @@ def test_transforms_that_do_nothing_or_leave_nothing_say_so(shop: str, open_page
     expect(page.get_by_role("heading", name="These transforms hide every sample")).to_be_visible()
     page.get_by_role("button", name="Remove all transforms").last.click()
     assert len(outline(page)) == 7
-
-
-def test_a_comparison_says_what_is_left_out_of_each_side(shop: str, open_page: Open) -> None:
-    page = open_page(transformed(f"{shop}/s/shop/compare{SIDES}", "drop:query (shop/db.py)"))
+    # A comparison says it of each side.
+    page.goto(transformed(f"{shop}/s/shop/compare{SIDES}", "drop:query (shop/db.py)"))
     expect(page.locator(".lensbar .left")).to_contain_text(
         "A 54.5 % of the samples (360 of 660), B 37.5 % of the samples (360 of 960)"
     )
@@ -149,7 +149,9 @@ def test_frames_are_merged_by_what_is_chosen(shop: str, open_page: Open) -> None
     assert given(page, "t") == f"drop:{LOOP}*fold-package:app"
 
 
-def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, open_page: Open) -> None:
+def test_a_sandwich_shows_callers_and_callees_and_leads_to_another_function(
+    shop: str, open_page: Open
+) -> None:
     page = open_page(f"{shop}/s/shop{V2}")
     click(page, "render")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
@@ -191,10 +193,8 @@ def test_a_sandwich_shows_callers_and_callees_and_zooms_into_both(shop: str, ope
     hatched = {each["name"].split(" ")[0]: each["hatch"] for each in boxes(page, 1) if each["hatch"]}
     assert hatched == {"cached": "new", "legacy": "removed", "loop": "new"}
     expect(page.locator(".sandwich .basis")).to_contain_text("A: total 100.00 % of all (6.60 s, 660 samples)")
-
-
-def test_a_function_that_is_not_there_leads_to_one_that_is(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/shop{V2}&view=sandwich&fn={quote('legacy (shop/old.py)')}")
+    # A function that is not there leads to one that is.
+    page.goto(f"{shop}/s/shop{V2}&view=sandwich&fn={quote('legacy (shop/old.py)')}")
     expect(page.locator(".missing")).to_have_text("legacy (shop/old.py) is not in this profile.")
     boxes_gone = page.locator(".flame canvas")
     expect(boxes_gone).to_have_count(0)
@@ -238,23 +238,6 @@ def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, op
     row(page, "handle").get_by_role("button", name="handle").focus()
     page.keyboard.press("l")
     expect(page.locator(".lines tbody tr")).to_have_count(3)
-
-
-def test_states_are_asked_for_only_when_they_are_drawn(shop: str, open_page: Open) -> None:
-    asked: list[str] = []
-    page = open_page(f"{shop}/s/shop{V2}")
-    page.on("request", lambda request: asked.append(request.url))
-    boxes(page)
-    for address, expected in (
-        ("type=wall&colour=state", True),
-        ("type=cpu&colour=state", False),
-        ("type=wall&colour=package", False),
-    ):
-        asked.clear()
-        page.goto(f"{shop}/s/shop{V2}&{address}")
-        boxes(page)
-        [url] = [url for url in asked if "/flamegraph?" in url]
-        assert ("states=1" in url) is expected
 
 
 def test_rows_act_by_keyboard_and_sort_by_any_column(shop: str, open_page: Open) -> None:

@@ -99,7 +99,9 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
     )
 
 
-def test_a_right_that_is_missing_is_told_on_the_pages(serve: Serve, open_page: Open, tmp_path: Path) -> None:
+def test_a_right_that_is_missing_is_told_and_without_a_cluster_no_pods_are_listed(
+    shop: str, serve: Serve, open_page: Open, tmp_path: Path
+) -> None:
     may_not = "the collector may not list deployments.apps in all namespaces"
     config = seen(
         tmp_path, WatchProblem("deployments", "apps", "list", "", may_not, "kubectl create clusterrole x")
@@ -108,9 +110,7 @@ def test_a_right_that_is_missing_is_told_on_the_pages(serve: Serve, open_page: O
     send(running.url, windows("shop", "v2", AFTER))
     page = open_page(running.url)
     expect(page.get_by_text(may_not)).to_contain_text("kubectl create clusterrole x")
-
-
-def test_without_a_cluster_no_pods_are_listed(shop: str, open_page: Open) -> None:
+    # Without a cluster no pods are listed.
     page = open_page(f"{shop}/s/shop")
     expect(page.get_by_role("slider")).to_be_visible()
     expect(page.locator(".pods")).to_have_count(0)
