@@ -77,7 +77,7 @@ def ask(url: str, service: str) -> Any:
 
 
 def open_comparison(page: Page, rest: str) -> None:
-    """Follow the link to the comparison, which is requested once: when the pointer or the focus rests on it."""
+    """Follow the link to the comparison, which is requested once: when pointer or focus rests on it."""
     requests: list[str] = []
 
     def note(request: Request) -> None:
