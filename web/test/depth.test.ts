@@ -5,7 +5,7 @@ import { foldCycles } from "../src/flamegraph/tree/cycles.ts";
 import { earlierRanges, versionSide } from "../src/lib/sides.ts";
 import { START } from "../src/lib/url.ts";
 import { randomNumbers, seeds } from "./stacks.ts";
-import { sampleFilterParameters } from "../src/lib/queryParameters.ts";
+import { sampleFilterParameters, treeParameters } from "../src/lib/queryParameters.ts";
 
 test("a band of depths is read from an address, whichever end comes first, and is open at an end left out", () => {
   const band = (min_depth: string, max_depth: string) => parseDepthRange({ min_depth, max_depth }, 90);
@@ -61,6 +61,11 @@ test("a question names only what is picked", () => {
   assert.deepEqual(sampleFilterParameters({ ...START, scope: "focus", fn: "f (a.py)", focus }), { ...none, focus });
   assert.deepEqual(sampleFilterParameters({ ...START, scope: "focus", focus, invert: true }), none, "an inverted path begins elsewhere");
   assert.deepEqual(sampleFilterParameters({ ...START, scope: "focus", focus: `^${focus}` }), none, "so does a caller's");
+});
+
+test("a question asks for states only where they are drawn", () => {
+  const states = (type: "cpu" | "wall", colour: "package" | "state") => treeParameters({ ...START, type, colour }).states;
+  assert.deepEqual([states("wall", "state"), states("cpu", "state"), states("wall", "package"), states("cpu", "package")], ["1", "", "", ""]);
 });
 
 test("folded cycles written out are the stack", () => {
