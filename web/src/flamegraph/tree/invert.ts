@@ -14,8 +14,7 @@ export const MIN_WEIGHT_SHARE = 1 / 4000;
 export function invert(tree: Tree, weight: Float64Array, minShare = MIN_WEIGHT_SHARE): Tree {
   if (tree.level.length === 0) return tree;
   const { parent } = shapeOf(tree.level);
-  const leaves: number[] = [];
-  for (let i = 1; i < tree.level.length; i++) if (tree.self.some((side) => side[i] !== 0)) leaves.push(i);
+  const leaves = nodesWithSelf(tree.self);
   const builder = new TreeBuilder(tree.names, tree.name[0], tree.self.length);
   for (let side = 0; side < tree.self.length; side++) builder.add(0, side, tree.self[side][0], tree.samples[side][0]);
   addCallers(builder, tree, { parent, starts: leaves, frames: leaves, self: tree.self, samples: tree.samples, weight, minShare });
@@ -37,11 +36,21 @@ export function callers(tree: Tree, name: number, weight: Float64Array, minShare
   return builder.tree();
 }
 
+/** The nodes with self time on any side, without the root. */
+function nodesWithSelf(self: readonly Float64Array[]): Int32Array {
+  const count = self[0].length;
+  const leaves = new Int32Array(count);
+  const [first, ...others] = self;
+  let found = 0;
+  for (let i = 1; i < count; i++) if (first[i] !== 0 || others.some((side) => side[i] !== 0)) leaves[found++] = i;
+  return leaves.subarray(0, found);
+}
+
 interface CallerWalk {
   readonly parent: Int32Array;
   /** The nodes whose weight is handed up, and the frame at which each one's way begins. */
-  readonly starts: readonly number[];
-  readonly frames: readonly number[];
+  readonly starts: ArrayLike<number>;
+  readonly frames: ArrayLike<number>;
   readonly self: readonly Float64Array[];
   readonly samples: readonly Column[];
   readonly weight: Float64Array;
