@@ -5,8 +5,10 @@ import { FlameGraph } from "@grafana/flamegraph";
 import { FlameChart } from "flame-chart-js";
 import { createElement } from "react";
 import { createRoot } from "react-dom/client";
+import { describeFrame } from "../../../web/src/flamegraph/analysis/frameDescription.ts";
+import { search } from "../../../web/src/flamegraph/analysis/search.ts";
 import { boxStyles } from "../../../web/src/flamegraph/render/colourSchemes.ts";
-import { computeMetrics } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
+import { computeMetrics, countBefore } from "../../../web/src/flamegraph/analysis/treeMetrics.ts";
 import { treeOf } from "../../../web/src/flamegraph/tree/tree.ts";
 import { FlameGraphView } from "../../../web/src/flamegraph/render/flameGraphView.ts";
 import "../../../web/src/styles/tokens.css";
@@ -17,42 +19,66 @@ const host = document.querySelector("#host") as HTMLElement;
 
 const frame = () => new Promise<number>((done) => requestAnimationFrame(done));
 
+const LIMIT_MS = 60_000;
+
 /** Milliseconds from the work until it shows: `shows` holds, and two more frames have passed. */
-async function timed(work: () => void, shows: () => boolean = () => true): Promise<number> {
+async function timed({ work, shows = () => true }: Action): Promise<number> {
   const start = performance.now();
-  work();
-  while (!shows()) await frame();
+  await work();
+  while (!shows()) {
+    if (performance.now() - start > LIMIT_MS) throw new Error("nothing was drawn");
+    await frame();
+  }
   await frame();
   await frame();
   return performance.now() - start;
 }
 
-/** `shows`: whether it has drawn. `wheel`: the element whose wheel zooms. */
-interface Bench { paint: () => void; shows?: () => boolean; zoom?: () => void; wheel?: Element }
+/** `work` begins it; `shows`: whether it has drawn. Hover is done `MOVES` times. */
+interface Action { work: () => void | Promise<void>; shows?: () => boolean }
+/** `wheel`: the element whose wheel zooms. */
+interface Bench { paint: Action; hover?: Action; zoom?: Action; search?: Action; invert?: Action; wheel?: Element }
 type Contender = (root: Node) => Bench;
+
+const SEARCH = "function_12";
 
 const contenders: Record<string, Contender> = {
   sidelight: (root) => {
     const wire = columns(root);
     const nothing = () => undefined;
     let view = null as FlameGraphView | null;
-    const picture = () => {
-      const tree = treeOf(wire);
-      const metrics = computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" });
+    let tree = null as ReturnType<typeof treeOf> | null;
+    const picture = (invert: boolean, focus = 0, query = "") => {
+      tree ??= treeOf(wire);
+      // As the pages do: callees by name, callers by weight.
+      const metrics = computeMetrics(tree, [1], { invert, isByWeight: invert, collapse: false, norm: "rate" });
+      const hit = search(metrics.tree, query)?.hit ?? null;
       return {
-        tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"),
-        describe: () => ({ title: "", rows: [] }), hit: null, marksBefore: null, focus: 0, label: "",
+        tree: metrics.tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"),
+        describe: (node: number) => describeFrame(metrics, node, focus), hit, marksBefore: countBefore(hit), focus, label: "",
       };
     };
     let shown = null as ReturnType<typeof picture> | null;
+    const canvas = () => host.querySelector("canvas") as HTMLCanvasElement;
     return {
-      paint: () => {
-        view = new FlameGraphView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
-        view.show((shown = picture()));
+      paint: {
+        work: () => {
+          view = new FlameGraphView(host, { zoom: nothing, select: nothing, hover: nothing, scroll: nothing });
+          view.show((shown = picture(false)));
+        },
+        shows: () => inked(canvas()),
       },
-      shows: () => inked(host.querySelector("canvas")),
-      zoom: () => shown && view?.show({ ...shown, focus: 1 }),
-      get wheel() { return host.querySelector("canvas") as Element; },
+      hover: { work: () => hovered(canvas()) },
+      zoom: { work: () => shown && view?.show({ ...shown, focus: 1 }) },
+      search: {
+        work: () => {
+          if (!shown) return;
+          const hit = search(shown.tree, SEARCH)?.hit ?? null;
+          view?.show((shown = { ...shown, hit, marksBefore: countBefore(hit) }));
+        },
+      },
+      invert: { work: () => view?.show(picture(true, 0, SEARCH)) },
+      get wheel() { return canvas(); },
     };
   },
   "@grafana/flamegraph": (root) => grafana(root, { showFlameGraphOnly: true, disableCollapsing: true }),
@@ -61,8 +87,8 @@ const contenders: Record<string, Contender> = {
   "d3-flame-graph": (root) => {
     const chart = flamegraph().width(1200).transitionDuration(0);
     return {
-      paint: () => void select(host).datum(root).call(chart),
-      zoom: () => (host.querySelectorAll(".d3-flame-graph g")[1] as SVGGElement).dispatchEvent(new MouseEvent("click", { bubbles: true })),
+      paint: { work: () => void select(host).datum(root).call(chart) },
+      zoom: { work: () => void (host.querySelectorAll(".d3-flame-graph g")[1] as SVGGElement).dispatchEvent(new MouseEvent("click", { bubbles: true })) },
     };
   },
   "flame-chart-js": (root) => {
@@ -72,11 +98,24 @@ const contenders: Record<string, Contender> = {
     host.append(canvas);
     let chart: FlameChart | null = null;
     return {
-      paint: () => void (chart = new FlameChart({ canvas, data: [placed(root)] })),
-      zoom: () => chart?.setZoom(0, root.children[0].value),
+      paint: { work: () => void (chart = new FlameChart({ canvas, data: [placed(root)] })) },
+      zoom: { work: () => chart?.setZoom(0, root.children[0].value) },
     };
   },
 };
+
+const MOVES = 20;
+
+/** Moves the pointer over twenty places of a graph's fifth row, a frame each. */
+async function hovered(canvas: HTMLCanvasElement): Promise<void> {
+  const { left, top, width } = canvas.getBoundingClientRect();
+  for (let move = 0; move < MOVES; move++) {
+    const at = { clientX: left + (width * (move + 0.5)) / MOVES, clientY: top + 90, bubbles: true };
+    canvas.dispatchEvent(new PointerEvent("pointermove", at));
+    canvas.dispatchEvent(new MouseEvent("mousemove", at));
+    await frame();
+  }
+}
 
 /** Grafana's component, drawn once its graph has ink. */
 function grafana(root: Node, props: { showFlameGraphOnly?: boolean; disableCollapsing?: boolean }): Bench {
@@ -89,11 +128,49 @@ function grafana(root: Node, props: { showFlameGraphOnly?: boolean; disableColla
     ],
   });
   const theme = createTheme({ colors: { mode: "light" } });
+  const graph = () => host.querySelector("canvas[data-testid=flameGraph]") as HTMLCanvasElement;
+  const button = (label: string) => document.querySelector<HTMLElement>(`[aria-label="${label}"]`);
+  const item = (label: string) => [...document.querySelectorAll<HTMLElement>("[role=menuitem]")].find((one) => one.textContent?.includes(label));
+  const paint = {
+    work: () => createRoot(host).render(createElement(FlameGraph, { data, getTheme: () => theme, ...props })),
+    shows: () => inked(graph()),
+  };
+  const hover = { work: () => hovered(graph()) };
+  if (props.showFlameGraphOnly) return { paint, hover };
+  let before = "";
   return {
-    paint: () => createRoot(host).render(createElement(FlameGraph, { data, getTheme: () => theme, ...props })),
-    shows: () => inked(host.querySelector("canvas[data-testid=flameGraph]")),
+    paint,
+    hover,
+    // The graph is drawn again, with the callers of the focused frame paler.
+    zoom: {
+      work: async () => {
+        const { left, top, width } = graph().getBoundingClientRect();
+        graph().dispatchEvent(new MouseEvent("click", { clientX: left + width * 0.2, clientY: top + 30, bubbles: true }));
+        for (let waited = 0; waited < 100 && !item("Focus block"); waited++) await frame();
+        before = pixels(graph());
+        item("Focus block")?.click();
+      },
+      shows: () => pixels(graph()) !== before,
+    },
+    search: {
+      work: () => {
+        const input = host.querySelector<HTMLInputElement>("input[placeholder^=Search]") as HTMLInputElement;
+        before = pixels(graph());
+        Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value")?.set?.call(input, SEARCH);
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+      },
+      shows: () => pixels(graph()) !== before,
+    },
+    // It has no inverted graph. Its nearest view shows the callers and callees of one function.
+    invert: {
+      work: () => button("Show in sandwich view")?.click(),
+      shows: () => host.querySelectorAll("canvas[data-testid=flameGraph]").length === 2,
+    },
   };
 }
+
+/** A few of the canvas's pixels, to notice that it was drawn again. */
+const pixels = (canvas: HTMLCanvasElement | null) => String(canvas?.getContext("2d")?.getImageData(0, 10, 200, 1).data ?? "");
 
 /** Whether something was drawn near the top left: not what a canvas begins as, without colour or black. */
 function inked(canvas: HTMLCanvasElement | null): boolean {
@@ -121,12 +198,11 @@ function placed(root: Node): Placed {
   return whole;
 }
 
-interface Measured { paint: number; zoom: number | null; wheel: number | null }
-
 declare global {
   interface Window {
     prepare: (name: string, nodes: number) => void;
-    bench: () => Promise<Measured>;
+    act: (name: keyof Bench) => Promise<number | null>;
+    wheel: () => Promise<number | null>;
     speedscopeFile: (nodes: number) => string;
     held: Bench;
   }
@@ -151,11 +227,14 @@ async function wheeled(canvas: Element): Promise<number> {
 
 window.prepare = (name, nodes) => void (window.held = contenders[name](grow(nodes)));
 
-window.bench = async () => {
-  const contender = window.held;
-  const paint = await timed(contender.paint, contender.shows);
-  const zoom = contender.zoom ? await timed(contender.zoom) : null;
-  return { paint, zoom, wheel: contender.wheel ? await wheeled(contender.wheel) : null };
+/** Milliseconds of an action, of one move for hover; null if the contender has none. */
+window.act = async (name) => {
+  const action = window.held[name as Exclude<keyof Bench, "wheel">];
+  if (!action) return null;
+  const ms = await timed(action);
+  return name === "hover" ? ms / MOVES : ms;
 };
+
+window.wheel = async () => (window.held.wheel ? wheeled(window.held.wheel) : null);
 
 window.speedscopeFile = (nodes) => JSON.stringify(sampled(grow(nodes)));
