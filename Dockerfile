@@ -52,6 +52,8 @@ FROM python AS sidecar-environment
 COPY requirements/sidecar.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/sidecar.txt
+# CPython loads the C backend.
+RUN rm -f /opt/sidelight/lib/python3*/site-packages/zstandard/_cffi*.so && /opt/sidelight/bin/python -c 'import zstandard'
 # record and top work in the sidecar's container.
 COPY --from=package /wheels/core /wheels/model /wheels/sidecar /wheels/cli /wheels/
 COPY --from=native /wheels /wheels
@@ -61,11 +63,13 @@ FROM python AS collector-environment
 COPY requirements/collector.txt requirements/
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
     /build/bin/pip --python /opt/sidelight/bin/python install --quiet --require-hashes --requirement requirements/collector.txt
-# A third of it is for services and file systems that no collector speaks to.
+# A third of it is for services and file systems that no collector speaks to, for compilers, or the same library again.
 RUN cd /opt/sidelight/lib/python3*/site-packages \
     && rm -rf pyarrow/tests pyarrow/include pyarrow/*flight* pyarrow/*arrow_s3* pyarrow/*s3fs* numpy/f2py numpy/*/tests \
+    && rm -rf numpy/distutils pyarrow/src pyarrow/libarrow_python*.so pyarrow/libarrow_python*.so.*.*.* \
+    && rm -rf kubernetes/aio zstandard/_cffi*.so \
     && find botocore/data -mindepth 1 -maxdepth 1 -type d ! -name s3 ! -name sts ! -name sso ! -name sso-oidc ! -name signin -exec rm -rf {} + \
-    && /opt/sidelight/bin/python -c 'import boto3, numpy, pyarrow.compute, pyarrow.parquet; boto3.client("s3", "us-east-1")'
+    && /opt/sidelight/bin/python -c 'import kubernetes.config, boto3, numpy, pyarrow.compute, pyarrow.parquet, zstandard; boto3.client("s3", "us-east-1")'
 # The injector checks the sidecar's settings by the sidecar's own code.
 COPY --from=package /wheels/core /wheels/model /wheels/kubernetes /wheels/sidecar /wheels/collector /wheels/injector /wheels/mcp /wheels/
 COPY --from=native /wheels /wheels

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from secrets import token_hex
 
 
 def write_output_file(path: Path, content: bytes) -> None:
@@ -25,7 +24,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
     Raises OSError, and leaves no temporary file.
     """
-    partial = path.with_name(f".sidelight-{os.getpid()}-{token_hex(4)}.partial")
+    partial = path.with_name(f".sidelight-{os.getpid()}-{os.urandom(4).hex()}.partial")
     try:
         partial.write_bytes(content)
         partial.replace(path)
