@@ -51,10 +51,10 @@ from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack, join_frames, split_stack
 from sidelight_model.labels import Labels
-from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
 from sidelight_model.selectors import Selector
 from sidelight_model.tree import compute_totals, prune_tree
 from sidelight_model.window import Quality, Window, decode_windows, encode_windows
+from tests.model.reference_profiles import build_profile_tree, merge_windows
 
 START_NS = 1_795_219_200 * 10**9  # 2026-11-21T00:00:00Z
 SECOND_NS = 10**9
@@ -124,10 +124,8 @@ def windows(luck: random.Random, given: argparse.Namespace) -> Iterator[Window]:
 def plain(bodies: Sequence[bytes]) -> bytes:
     """Turn text into a dict, a tree and JSON."""
     unpack = zstandard.ZstdDecompressor()
-    merged = merge_profiles(
-        *(Profile.from_window(one) for body in bodies for one in decode_windows(unpack.decompress(body)))
-    )
-    drawn, _ = prune_tree(build_profile_tree(merged, KIND), NODES)
+    merged = merge_windows(one for body in bodies for one in decode_windows(unpack.decompress(body)))
+    drawn, _ = prune_tree(build_profile_tree(merged, kind=KIND), NODES)
     answer = {
         "frames": [drawn.names[code] for code in drawn.name_index],
         "level": drawn.level,

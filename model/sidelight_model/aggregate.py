@@ -41,14 +41,6 @@ class DepthDistribution:
         return self.max
 
 
-def count_depths(rows: Iterable[StackRow]) -> DepthDistribution:
-    """Compute the depth distribution of a profile's samples."""
-    counted: dict[int, int] = {}
-    for frames, samples, _ in rows:
-        counted[len(frames)] = counted.get(len(frames), 0) + samples
-    return DepthDistribution(dict(sorted(counted.items())))
-
-
 def find_largest_gap(a: DepthDistribution, b: DepthDistribution) -> tuple[int, float] | None:
     """Find the depth at which two distributions differ most, and the difference.
 

@@ -1,17 +1,12 @@
-"""The difference between two sides, in numbers and words; levels of many tests.
+"""The difference between two sides in words and as text; levels of many tests.
 
-The UI implements the same rules in `flamegraph/tree/compare.ts` and
-`flamegraph/analysis/frameDescription.ts`; the test vectors in `web/test/vectors/changes.json` check both. A
-side's time is divided by the time its pods were observed, so unchanged code keeps its rate when other code
-grows. A difference counts as a change only beyond twice the counting noise: n samples scatter by about √n,
-so a value v measured from n samples is accurate to within v/√n.
+The UI writes numbers in the same way; the test vectors in `web/test/vectors/changes.json` check both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
 
@@ -35,33 +30,6 @@ class Direction(StrEnum):
     NOT_JUDGED = "not_judged"
     NO_DATA = "no_data"
     NOT_COMPARABLE = "not_comparable"
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileChange:
-    """B minus A on one scale.
-
-    A difference counts as a change if it exceeds `noise_limit`.
-    """
-
-    delta: float
-    direction: Direction
-    noise_limit: float
-    baseline: float
-    comparison: float
-
-
-def compute_change(
-    times_us: Sequence[float], samples: Sequence[int], divisors: Sequence[float]
-) -> ProfileChange:
-    """Compute the change of a measured time, baseline first in every argument.
-
-    Each side's time in microseconds is divided by its divisor; `samples` gives the counting noise.
-    """
-    a, b = (_divide(value, divisor) for value, divisor in zip(times_us, divisors, strict=True))
-    noise_limit = 2 * _estimate_noise(times_us, samples, divisors)
-    direction = _compute_direction(times_us, divisors, b - a, noise_limit)
-    return ProfileChange(b - a, direction, noise_limit, a, b)
 
 
 def spend_alpha(alpha: float, analysis_index: int) -> float:
@@ -115,37 +83,3 @@ def format_fixed(value: float, digits: int) -> str:
     Halves are rounded away from zero, as browsers do.
     """
     return str(Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
-
-
-def _divide(value: float, divisor: float) -> float:
-    return value / divisor if divisor > 0 else 0.0
-
-
-def _compute_direction(
-    times_us: Sequence[float], divisors: Sequence[float], delta: float, noise_limit: float
-) -> Direction:
-    if min(divisors) <= 0:
-        return Direction.NO_DATA
-    if abs(delta) <= noise_limit:
-        return Direction.UNCHANGED
-    if times_us[0] == 0:
-        return Direction.NEW
-    if times_us[1] == 0:
-        return Direction.REMOVED
-    return Direction.INCREASED if delta > 0 else Direction.DECREASED
-
-
-def _estimate_noise(times_us: Sequence[float], samples: Sequence[int], divisors: Sequence[float]) -> float:
-    """Estimate the standard deviation of the difference from the sample counts.
-
-    A side without samples counts as one sample.
-    """
-    whole = sum(samples)
-    if not whole:
-        return 0.0
-    per_sample = sum(times_us) / whole
-    variance = 0.0
-    for own_us, own, divisor in zip(times_us, samples, divisors, strict=True):
-        weight = own_us / own if own > 0 else per_sample
-        variance += max(own, 1) * _divide(weight, divisor) ** 2
-    return math.sqrt(variance)

@@ -232,13 +232,3 @@ def _select_heaviest(tree: Tree, max_nodes: int) -> list[bool]:
     for node in heaviest:
         keep[node] = True
     return keep
-
-
-def render_outline(tree: Tree) -> str:
-    """Render the tree as text: `frame  total/self` in samples, for each side."""
-    columns = [(compute_totals(tree, side), tree.self_samples[side]) for side in range(tree.side_count)]
-    lines = []
-    for node, level in enumerate(tree.level):
-        values = "  ".join(f"{total[node]}/{own[node]}" for total, own in columns)
-        lines.append(f"{'  ' * level}{tree.names[tree.name_index[node]]}  {values}")
-    return "\n".join(lines)

@@ -18,10 +18,11 @@ from sidelight_collector.query.stack_filter import NO_FILTER
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import parse_condition
-from sidelight_model.tree import Tree, render_outline
+from sidelight_model.tree import Tree
 from sidelight_model.window import Quality, Window
 from tests.collector.comparison_data import CPU, WELL, drawn, functions, said
 from tests.collector.stored_windows import asked, question, stored, window
+from tests.model.reference_profiles import render_outline
 
 MANY, FEW = 40, 4
 

@@ -20,14 +20,14 @@ from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import encode_parquet
 from sidelight_collector.storage.tables import SegmentPart
-from sidelight_model.aggregate import count_depths
 from sidelight_model.counts import ProfileType
 from sidelight_model.folded import render_folded
 from sidelight_model.frames import escape_frame, unescape_frame
-from sidelight_model.profile import Profile, build_comparison_tree, build_profile_tree, merge_profiles
-from sidelight_model.tree import Tree, render_outline
+from sidelight_model.profile import Profile
+from sidelight_model.tree import Tree
 from sidelight_model.window import Window
 from tests.collector.stored_windows import START_NS, asked, few_examples, question, stored, window
+from tests.model.reference_profiles import build_profile_tree, count_depths, merge_windows, render_outline
 from tests.model.strategies import deep
 from tests.model.strategies import windows as any_windows
 
@@ -66,9 +66,7 @@ def read_back(answer: object) -> Tree:
 
 
 def in_range(windows: Sequence[Window], start_ns: int, until_ns: int) -> Profile:
-    return merge_profiles(
-        *(Profile.from_window(one) for one in windows if start_ns <= one.start_ns < until_ns)
-    )
+    return merge_windows(one for one in windows if start_ns <= one.start_ns < until_ns)
 
 
 @few_examples
@@ -90,7 +88,7 @@ def test_any_grouping_into_segments_with_duplicates_gives_the_sum_of_the_windows
             reading, [asked_for], kind, lines=lines, nodes=None, max_nodes=10**6
         ),
     )
-    grown = build_profile_tree(expected, kind, lines=lines)
+    grown = build_profile_tree(expected, kind=kind, lines=lines)
     assert render_outline(read_back(drawn)) == render_outline(
         replace(grown, names=[unescape_frame(name) for name in grown.names])
     )
@@ -165,7 +163,7 @@ def test_a_comparison_shows_both_sides_of_every_call_path() -> None:
     drawn = asked(
         store, lambda reading: query_flame_graph(reading, sides, WALL, lines=False, nodes=None, max_nodes=100)
     )
-    expected = build_comparison_tree(Profile.from_window(window(before)), Profile.from_window(window(after)))
+    expected = build_profile_tree(*(merge_windows([window(side)]) for side in (before, after)))
     assert render_outline(read_back(drawn)) == render_outline(expected)
     assert "cache  0/0  1/1" in render_outline(read_back(drawn))
     assert [side["windows"] for side in drawn["sides"]] == [1, 1]

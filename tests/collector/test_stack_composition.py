@@ -18,10 +18,10 @@ from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import join_frames, split_stack
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
 from sidelight_model.packages import classify_frame
-from sidelight_model.profile import Profile, merge_profiles
 from sidelight_model.window import Window
 from tests.collector.api_client import get, serving
 from tests.collector.stored_windows import asked, few_examples, question, stored, window
+from tests.model.reference_profiles import merge_windows
 from tests.model.strategies import counts, deep
 
 WALL = ProfileType.WALL
@@ -54,7 +54,7 @@ def made_of(
 def plain(windows_: Iterable[Window], kind: ProfileType) -> list[tuple[tuple[str, ...], int]]:
     """Stacks as people read them, without lines, with their samples."""
     found: Counter[tuple[str, ...]] = Counter()
-    whole = merge_profiles(*map(Profile.from_window, windows_))
+    whole = merge_windows(windows_)
     for stack, count in whole.samples.items():
         if count.for_type(kind):
             found[tuple(unescape_frame(strip_line_number(frame)) for frame in split_stack(stack))] += (

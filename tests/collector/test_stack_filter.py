@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 from sidelight_collector.answers.flame import query_flame_graph
 from sidelight_collector.answers.top_and_depth import CostOrder, query_depth, query_top
 from sidelight_collector.query.stack_filter import StackFilter, build_focus
-from sidelight_model.aggregate import count_depths, rank_functions
+from sidelight_model.aggregate import rank_functions
 from sidelight_model.counts import ProfileType
 from sidelight_model.folded import split_stack
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
-from sidelight_model.profile import Profile, build_profile_tree, merge_profiles
-from sidelight_model.tree import render_outline
+from sidelight_model.profile import Profile
 from sidelight_model.window import Window
 from tests.collector.api_client import get, refused, serving
 from tests.collector.stored_windows import asked, few_examples, question, stored, window
 from tests.collector.test_query_sums import near, read_back, scattered
+from tests.model.reference_profiles import build_profile_tree, count_depths, merge_windows, render_outline
 
 WALL = ProfileType.WALL
 kinds = st.sampled_from(ProfileType)
@@ -52,7 +52,7 @@ def test_a_band_of_depths_is_what_its_stacks_add_up_to(
     windows, segments = case
     store, asked_for = stored(*segments), question(start=-2000, end=2000)
     pick = StackFilter(min_depth=least, max_depth=most)
-    whole = merge_profiles(*(Profile.from_window(one) for one in windows))
+    whole = merge_windows(windows)
     expected = kept(whole, lambda frames: (least or 0) <= len(frames) <= (most or 99))
 
     measured = asked(store, lambda reading: query_depth(reading, [asked_for], kind, stack_filter=pick))[
@@ -68,7 +68,7 @@ def test_a_band_of_depths_is_what_its_stacks_add_up_to(
             reading, [asked_for], kind, lines=True, nodes=None, max_nodes=10**6, stack_filter=pick
         )
 
-    grown = build_profile_tree(expected, kind, lines=True)
+    grown = build_profile_tree(expected, kind=kind, lines=True)
     named = replace(grown, names=[unescape_frame(name) for name in grown.names])
     assert render_outline(read_back(asked(store, picture))) == render_outline(named)
 
@@ -95,7 +95,7 @@ def test_stacks_with_a_function_or_below_a_call_path_are_found_by_their_frames(
     windows: list[Window], kind: ProfileType, data: st.DataObject
 ) -> None:
     store, asked_for = stored(windows), question(start=-2000, end=2000)
-    whole = merge_profiles(*map(Profile.from_window, windows))
+    whole = merge_windows(windows)
     stacks = [plain(split_stack(stack)) for stack in whole.samples] or [["nothing"]]
     path = data.draw(st.sampled_from(stacks))
     path = path[: data.draw(st.integers(1, len(path)))]

@@ -11,6 +11,7 @@ from sidelight_model.frames import escape_frame
 from sidelight_model.labels import Labels
 from sidelight_model.profile import Profile
 from sidelight_model.window import Quality, Window
+from tests.model.reference_profiles import merge_windows
 
 PERIOD_NS = 10_000_000
 FEWER = settings(max_examples=30)
@@ -75,13 +76,7 @@ windows = st.builds(
     counts=tables,
     quality=qualities,
 )
-profiles = st.lists(windows, max_size=3).map(lambda some: merged(*some))
-
-
-def merged(*some: Window) -> Profile:
-    from sidelight_model.profile import merge_profiles
-
-    return merge_profiles(*map(Profile.from_window, some))
+profiles = st.lists(windows, max_size=3).map(merge_windows)
 
 
 def profile(text: str, period_ns: int = PERIOD_NS) -> Profile:

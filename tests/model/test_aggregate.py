@@ -8,51 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_model.aggregate import count_depths, find_largest_gap, rank_functions
-from sidelight_model.counts import ZERO, Counts, ProfileType
+from sidelight_model.aggregate import find_largest_gap, rank_functions
+from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.speedscope import write_speedscope
 from sidelight_model.frames import OTHER
-from sidelight_model.profile import (
-    EMPTY_PROFILE,
-    Profile,
-    build_comparison_tree,
-    build_profile_tree,
-    merge_profiles,
-)
-from sidelight_model.tree import Tree, compute_totals, find_parents, prune_tree, render_outline
+from sidelight_model.profile import Profile
+from sidelight_model.tree import Tree, compute_totals, find_parents, prune_tree
+from tests.model.reference_profiles import build_profile_tree, count_depths, render_outline
 from tests.model.strategies import FEWER, PERIOD_NS, deep, profile, profiles
 
 kinds = st.sampled_from(ProfileType)
 
 
 @FEWER
-@given(profiles, profiles, profiles)
-def test_merging_is_associative_and_commutative_and_empty_changes_nothing(
-    a: Profile, b: Profile, c: Profile
-) -> None:
-    assert merge_profiles(merge_profiles(a, b), c) == merge_profiles(a, merge_profiles(b, c))
-    assert merge_profiles(a, b) == merge_profiles(b, a)
-    assert merge_profiles(a, EMPTY_PROFILE) == a
-
-
-@FEWER
-@given(st.lists(profiles, max_size=4))
-def test_the_total_of_a_merge_is_the_sum_of_totals(some: list[Profile]) -> None:
-    merged = merge_profiles(*some)
-    assert merged.total() == Counts(*map(sum, zip(*(one.total() for one in some), ZERO, strict=True)))
-    assert merged.total_ns() == Counts(*map(sum, zip(*(one.total_ns() for one in some), ZERO, strict=True)))
-
-
-def test_windows_of_different_rates_add_up_exactly() -> None:
-    merged = merge_profiles(profile("main 99", 10_101_010), profile("main 100", 10_000_000))
-    assert merged.samples["main"].cpu == 199
-    assert merged.times_ns["main"].cpu == 99 * 10_101_010 + 100 * 10_000_000
-
-
-@FEWER
 @given(profiles, kinds, st.booleans())
 def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines: bool) -> None:
-    grown = build_profile_tree(one, kind, lines=lines)
+    grown = build_profile_tree(one, kind=kind, lines=lines)
     check(grown)
     assert compute_totals(grown, 0)[0] == sum(grown.self_samples[0]) == one.total().for_type(kind)
     assert compute_totals(grown, 0, "ns")[0] == one.total_ns().for_type(kind)
@@ -63,16 +34,16 @@ def test_a_tree_holds_exactly_its_profile(one: Profile, kind: ProfileType, lines
 def test_a_comparison_is_both_trees_on_one_set_of_call_paths(
     a: Profile, b: Profile, kind: ProfileType
 ) -> None:
-    both = build_comparison_tree(a, b, kind)
+    both = build_profile_tree(a, b, kind=kind)
     check(both)
-    assert without_zeros(both, 0) == without_zeros(build_profile_tree(a, kind), 0)
-    assert without_zeros(both, 1) == without_zeros(build_profile_tree(b, kind), 0)
+    assert without_zeros(both, 0) == without_zeros(build_profile_tree(a, kind=kind), 0)
+    assert without_zeros(both, 1) == without_zeros(build_profile_tree(b, kind=kind), 0)
 
 
 def test_a_comparison_shows_both_sides_of_every_call_path() -> None:
     before = profile("main;handle;query 6 | main;handle;render 2")
     after = profile("main;handle;query 2 | main;handle;cache 1")
-    assert render_outline(build_comparison_tree(before, after)) == dedent("""\
+    assert render_outline(build_profile_tree(before, after)) == dedent("""\
         total  8/0  3/0
           main  8/0  3/0
             handle  8/0  3/0
@@ -93,7 +64,7 @@ def test_lines_are_folded_away_unless_asked_for() -> None:
 @FEWER
 @given(profiles, profiles, st.integers(1, 12))
 def test_pruning_keeps_every_total_and_shows_what_it_folded(a: Profile, b: Profile, nodes: int) -> None:
-    whole = build_comparison_tree(a, b)
+    whole = build_profile_tree(a, b)
     pruned, dropped = prune_tree(whole, nodes)
     check(pruned)
     kept = [node for node in range(len(pruned)) if pruned.names[pruned.name_index[node]] != OTHER]
@@ -106,7 +77,7 @@ def test_pruning_keeps_every_total_and_shows_what_it_folded(a: Profile, b: Profi
 
 def test_pruning_keeps_what_is_heavy_on_either_side() -> None:
     pruned, dropped = prune_tree(
-        build_comparison_tree(profile("a 98 | b 1 | c 1"), profile("a 1 | b 1 | c 98")), 3
+        build_profile_tree(profile("a 98 | b 1 | c 1"), profile("a 1 | b 1 | c 98")), 3
     )
     assert (
         render_outline(pruned) == "total  100/0  100/0\n  a  98/98  1/1\n  (other)  1/1  1/1\n  c  1/1  98/98"
@@ -158,8 +129,14 @@ def test_recursion_does_not_inflate_a_total() -> None:
 
 def test_nothing_recurses() -> None:
     abyss = Profile({deep(20_000): Counts(running=1), deep(20_000, "other leaf"): Counts(idle=2)}, {})
-    abyss = Profile(abyss.samples, {stack: count.times(10) for stack, count in abyss.samples.items()})
-    grown = build_comparison_tree(abyss, merge_profiles(abyss, abyss))
+    abyss, double = (
+        Profile(
+            {stack: count.times(factor) for stack, count in abyss.samples.items()},
+            {stack: count.times(factor * 10) for stack, count in abyss.samples.items()},
+        )
+        for factor in (1, 2)
+    )
+    grown = build_profile_tree(abyss, double)
     assert max(grown.level) == 20_000
     assert compute_totals(grown, 1)[0] == 6
     pruned, dropped = prune_tree(grown, 10)

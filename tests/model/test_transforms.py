@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from sidelight_model.tree import ROOT_NAME, build_tree_from_rows, render_outline
+from sidelight_model.tree import ROOT_NAME, build_tree_from_rows
 from tests.model import lenses
+from tests.model.reference_profiles import render_outline
 
 PROFILES: list[dict[str, Any]] = json.loads(lenses.GOLDEN.read_text())
 
