@@ -31,7 +31,7 @@ async def run_beside(background: Coroutine[Any, Any, None], main: Coroutine[Any,
         task.cancel()
 
 
-async def log_stalls(seconds: float = STALL_SECONDS, file: int = STDERR) -> None:
+async def log_stalls(seconds: float = STALL_SECONDS) -> None:
     """Write all stacks to a descriptor when the loop stands still for so long.
 
     They are plain text, also in a log of JSON lines. Runs until cancelled; one at a time in a process.
@@ -39,7 +39,7 @@ async def log_stalls(seconds: float = STALL_SECONDS, file: int = STDERR) -> None
     try:
         while True:
             start = time.monotonic()
-            faulthandler.dump_traceback_later(seconds, file=file, exit=False)
+            faulthandler.dump_traceback_later(seconds, file=STDERR, exit=False)
             await asyncio.sleep(seconds / CHECKS_PER_STALL)
             elapsed = time.monotonic() - start
             if elapsed > seconds:

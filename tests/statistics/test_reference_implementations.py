@@ -24,7 +24,6 @@ from sidelight_collector.statistics.inference.shrinkage import (
 from sidelight_collector.statistics.inference.student_t import (
     POWER,
     compute_required_errors,
-    t_cdf,
     t_quantile,
     two_sided_p_value,
 )
@@ -36,7 +35,6 @@ DF = st.floats(0.6, 1e5)
 
 @given(st.floats(-60, 60), DF)
 def test_probabilities_of_students_t_are_those_of_scipy(t: float, df: float) -> None:
-    assert float(t_cdf(t, df)) == pytest.approx(stats.t.cdf(t, df), rel=1e-7, abs=1e-12)
     assert float(two_sided_p_value(t, df)) == pytest.approx(2 * stats.t.sf(abs(t), df), rel=1e-7)
 
 

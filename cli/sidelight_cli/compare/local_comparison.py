@@ -54,12 +54,11 @@ _TYPE_NAMES: Final = {
 def compare_recordings(
     pair: RecordingPair,
     conditions: Sequence[Condition],
-    max_functions: int = MAX_FUNCTIONS,
     recordings: Sequence[RecordedSamples] = (),
 ) -> JsonObject:
     """Build the response that a collector would send, as far as samples allow.
 
-    With more than `max_functions` functions, only the largest by total samples are tested. Conditions
+    With more than `MAX_FUNCTIONS` functions, only the largest by total samples are tested. Conditions
     consider all functions. `recordings` say how the files were read.
     """
     checks = check_recordings(pair.baseline, pair.comparison, pair.kind, recordings)
@@ -70,7 +69,7 @@ def compare_recordings(
         else None
     )
     common = pair.find_common_shift()
-    functions = _compare_functions(pair, max_functions, common)
+    functions = _compare_functions(pair, common)
     direction = total_effect["direction"] if total_effect else "no_data" if pair.empty_sides else "not_judged"
     culprits: JsonObject = {"share": None, "rows": []}
     if not (is_blocked or pair.empty_sides):
@@ -158,13 +157,13 @@ def _find_subject_effect(
     return verdict["depth"][subject.removeprefix("depth.")]  # type: ignore[no-any-return]
 
 
-def _compare_functions(pair: RecordingPair, max_functions: int, common: CommonShift) -> JsonObject:
+def _compare_functions(pair: RecordingPair, common: CommonShift) -> JsonObject:
     """Return the functions' effects as columns.
 
     Changed functions come first, then the largest differences of total.
     """
     a, b = pair.baseline.total_samples, pair.comparison.total_samples
-    names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:max_functions]
+    names = sorted({*a, *b}, key=lambda name: (-max(a.get(name, 0), b.get(name, 0)), name))[:MAX_FUNCTIONS]
     columns = {}
     for of, in_a, in_b in (
         ("self", pair.baseline.self_samples, pair.comparison.self_samples),

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,9 +113,7 @@ def main(argv: Sequence[str]) -> int:
         return 130
 
 
-def run_steps(
-    steps: Sequence[InstallStep], screen: DemoScreen, clock: Callable[[], float] = time.monotonic
-) -> int:
+def run_steps(steps: Sequence[InstallStep], screen: DemoScreen) -> int:
     """Make all targets in parallel and show their progress.
 
     Returns 0, or 1 as soon as a target fails. No process is left running in any case.
@@ -123,20 +121,20 @@ def run_steps(
     numbered = [(f"[{number}/{len(steps)}] {step.name}", step) for number, step in enumerate(steps, 1)]
     try:
         for label, step in numbered:
-            step.start(clock())
+            step.start(time.monotonic())
             if screen.columns is None:
                 screen.print_line(f"{label} …")
         while any(step.ended_at is None for step in steps):
             for label, step in numbered:
-                status = step.poll(clock()) if step.ended_at is None else None
+                status = step.poll(time.monotonic()) if step.ended_at is None else None
                 if status:
                     screen.release_block()
                     screen.print_line(format_failure(step))
                     return 1
                 if status == 0 and screen.columns is None:
-                    screen.print_line(format_progress(label, step, clock()))
+                    screen.print_line(format_progress(label, step, time.monotonic()))
             if screen.columns is not None:
-                screen.show_block(format_steps(numbered, clock(), screen.columns), is_progress=True)
+                screen.show_block(format_steps(numbered, time.monotonic(), screen.columns), is_progress=True)
             time.sleep(POLL_SECONDS)
         return 0
     finally:

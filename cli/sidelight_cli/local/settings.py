@@ -5,11 +5,16 @@ They come from options only, not from the environment, because people type these
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from sidelight.settings import parse_nonnegative_int, parse_positive_float, parse_seconds, setting
+from sidelight.settings import (
+    make_choice_parser,
+    parse_nonnegative_int,
+    parse_positive_float,
+    parse_seconds,
+    setting,
+)
 from sidelight_model.counts import ProfileType
 
 SAMPLING_MODES: Final = ("auto", "gil", "blocking", "nonblocking")
@@ -27,17 +32,6 @@ RECORD_DESCRIPTION: Final = (
 TOP_DESCRIPTION: Final = (
     "Show what a running Python process (or a program, after `--`) is doing, function by function, live."
 )
-
-
-def make_choice_parser(*words: str) -> Callable[[str], str]:
-    """Return a parser that accepts only these words."""
-
-    def parse_choice(text: str) -> str:
-        if text not in words:
-            raise ValueError(f"{text!r} is not one of {', '.join(words)}")
-        return text
-
-    return parse_choice
 
 
 def _parse_pid(text: str) -> int:

@@ -1,14 +1,13 @@
 """Time series of sampled time by the values of some labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.answers.heatmap import require_single_rows
-from sidelight_collector.answers.timeline import choose_step_ns
+from sidelight_collector.answers.heatmap import require_single_rows, select_steps
 from sidelight_collector.arrow_ops import (
     Array,
     add_columns,
@@ -20,14 +19,7 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.select.matchers import get_label_column
-from sidelight_collector.query.select.window_query import select_windows
-from sidelight_collector.query.window_endpoints import (
-    count_matching_samples,
-    divide_by_endpoint,
-    find_least_step_ns,
-)
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
@@ -88,32 +80,16 @@ def query_grouped_series(
     one whose labels are `(other)`. Raises BadParameter for more steps than allowed, and where stacks of
     several series are stored summed together.
     """
-    length = query.until_ns - query.from_ns
-    others = [name for name in labels if name != ENDPOINT_LABEL]
-    with_stacks = ENDPOINT_LABEL in labels or bool(query.endpoint_matchers)
-    if with_stacks and others:
-        query = replace(query, by_window=True)
-    windows = select_windows(
-        context, query, with_stacks=with_stacks, step_ns=step_ns or choose_step_ns(length)
-    )
-    least_step = find_least_step_ns(windows) if with_stacks else 0
-    step = step_ns or choose_step_ns(length, windows.table, least_step)
-    first = query.from_ns // step
-    count = max(-(-query.until_ns // step) - first, 0)
-    if count > limits.max_steps:
-        raise BadParameter(
-            f"{count} steps are more than the {limits.max_steps} that a series may have",
-            hint="Use a longer step or a shorter range.",
-        )
-    divide = divide_by_endpoint if ENDPOINT_LABEL in labels else count_matching_samples
-    table = divide(context, windows)
-    if with_stacks and others:
+    steps = select_steps(context, query, labels, step_ns, limits.max_steps, "steps", "series")
+    table = steps.table
+    if steps.needs_single_rows:
+        others = [name for name in labels if name != ENDPOINT_LABEL]
         require_single_rows(_number_rows(table, others)[1], " and ".join(others))
     names, table = _number_rows(table, labels)
     table = table.append_column("samples", add_columns(table, STATES_BY_TYPE[kind]))
-    series = _sum_series(table, names, step, first)
-    bound = min(limits.max_series, max(limits.max_points // max(count, 1), 1))
-    return GroupedSeries(step, first, count, _limit_series(series, labels, top, bound))
+    series = _sum_series(table, names, steps.step_ns, steps.first)
+    bound = min(limits.max_series, max(limits.max_points // max(steps.count, 1), 1))
+    return GroupedSeries(steps.step_ns, steps.first, steps.count, _limit_series(series, labels, top, bound))
 
 
 def _number_rows(table: pa.Table, labels: Sequence[str]) -> tuple[list[dict[str, str]], pa.Table]:

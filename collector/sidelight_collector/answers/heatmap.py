@@ -188,17 +188,41 @@ def query_heatmap(
     }
 
 
-def _build_label_grid(
-    context: QueryContext, query: WindowQuery, rows: str, step_ns: int | None, limits: HeatmapLimits
-) -> _HeatmapGrid:
-    """Build a grid with a label's values as rows and time steps as columns.
+@dataclass(frozen=True, slots=True)
+class WindowSteps:
+    """Windows of a range, and its time steps of which the first starts at `first * step_ns`.
 
-    The steps are chosen as for a timeline.
+    `table` has the windows' samples, by endpoint where that is asked for. `needs_single_rows`: see
+    `require_single_rows`.
     """
-    length = query.until_ns - query.from_ns
-    with_stacks = rows == ENDPOINT_LABEL or bool(query.endpoint_matchers)
-    if with_stacks and rows != ENDPOINT_LABEL:
+
+    windows: SelectedWindows
+    table: pa.Table
+    step_ns: int
+    first: int
+    count: int
+    needs_single_rows: bool
+
+
+def select_steps(
+    context: QueryContext,
+    query: WindowQuery,
+    labels: Sequence[str],
+    step_ns: int | None,
+    max_steps: int,
+    unit: str,
+    answer: str,
+) -> WindowSteps:
+    """Select windows to count by step and label; if `step_ns` is None, choose a readable step.
+
+    Raises BadParameter for more than `max_steps` steps; `unit` and `answer` name them in the error.
+    """
+    by_endpoint = ENDPOINT_LABEL in labels
+    with_stacks = by_endpoint or bool(query.endpoint_matchers)
+    needs_single_rows = with_stacks and any(name != ENDPOINT_LABEL for name in labels)
+    if needs_single_rows:
         query = replace(query, by_window=True)
+    length = query.until_ns - query.from_ns
     windows = select_windows(
         context, query, with_stacks=with_stacks, step_ns=step_ns or choose_step_ns(length)
     )
@@ -206,23 +230,35 @@ def _build_label_grid(
     step = step_ns or choose_step_ns(length, windows.table, least_step)
     first = query.from_ns // step
     count = max(-(-query.until_ns // step) - first, 0)
-    if count > min(limits.max_columns, limits.max_cells):
+    if count > max_steps:
         raise BadParameter(
-            f"{count} columns are more than the {min(limits.max_columns, limits.max_cells)} that a "
-            "heatmap may have",
+            f"{count} {unit} are more than the {max_steps} that a {answer} may have",
             hint="Use a longer step or a shorter range.",
         )
-    divide = divide_by_endpoint if rows == ENDPOINT_LABEL else count_matching_samples
-    names, table, process_rows = _number_label_rows(divide(context, windows), windows.process_windows, rows)
-    if with_stacks and rows != ENDPOINT_LABEL:
+    divide = divide_by_endpoint if by_endpoint else count_matching_samples
+    return WindowSteps(windows, divide(context, windows), step, first, count, needs_single_rows)
+
+
+def _build_label_grid(
+    context: QueryContext, query: WindowQuery, rows: str, step_ns: int | None, limits: HeatmapLimits
+) -> _HeatmapGrid:
+    """Build a grid with a label's values as rows and time steps as columns.
+
+    The steps are chosen as for a timeline.
+    """
+    steps = select_steps(
+        context, query, [rows], step_ns, min(limits.max_columns, limits.max_cells), "columns", "heatmap"
+    )
+    windows = steps.windows
+    names, table, process_rows = _number_label_rows(steps.table, windows.process_windows, rows)
+    if steps.needs_single_rows:
         require_single_rows(table, rows)
     table, process_rows = (
-        part.append_column("column", pc.subtract(pc.divide(part["ts"], step), first))
+        part.append_column("column", pc.subtract(pc.divide(part["ts"], steps.step_ns), steps.first))
         for part in (table, process_rows)
     )
-    return _HeatmapGrid(
-        windows, table, process_rows, names, [(first + at) * step / SECOND_NS for at in range(count)], step
-    )
+    starts = [(steps.first + at) * steps.step_ns / SECOND_NS for at in range(steps.count)]
+    return _HeatmapGrid(windows, table, process_rows, names, starts, steps.step_ns)
 
 
 def _number_label_rows(

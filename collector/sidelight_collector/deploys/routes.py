@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from aiohttp import web
@@ -39,20 +38,11 @@ class DeployRoutes:
     They raise BadParameter, BadTime, DeployNotFound and StoreError.
     """
 
-    def __init__(
-        self,
-        repository: DeployRepository,
-        path_prefix: str = "",
-        public_url: str = "",
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, repository: DeployRepository, path_prefix: str) -> None:
         self._repository = repository
         self._path_prefix = path_prefix
-        self._public_url = public_url
-        self._clock = clock
 
     def build_routes(self) -> list[web.RouteDef]:
-        """Return all routes."""
         deploy_path = f"{PATH}/{{id}}"
         return [
             web.get(PATH, self.list_deploys),
@@ -62,7 +52,7 @@ class DeployRoutes:
 
     async def list_deploys(self, request: web.Request) -> web.Response:
         reader, parameters = get_principal(request), read_single_values(request.query, PARAMETERS)
-        now_ns = round(self._clock() * 1000) * 1_000_000
+        now_ns = round(time.time() * 1000) * 1_000_000
         start, until = (
             parse_time(parameters[name], parameter=name, now_ns=now_ns) / SECOND_NS
             if name in parameters
@@ -102,7 +92,7 @@ class DeployRoutes:
         def change(deploy: Deploy) -> Deploy | None:
             if not reader.can_read(deploy.labels):
                 raise DeployNotFound(deploy.id)
-            return resolve_deploy(deploy, self._clock(), reader.name)
+            return resolve_deploy(deploy, time.time(), reader.name)
 
         deploy = await asyncio.to_thread(self._repository.update, request.match_info["id"], change)
         return self._respond_with_deploy(request, deploy)

@@ -43,7 +43,6 @@ MAX_ROLLOUTS: Final = 10
 def build_workload_routes(
     discovery: ClusterDiscovery,
     load_activity: Callable[[], Awaitable[SidecarActivity]],
-    clock: Callable[[], float] = time.time,
 ) -> list[web.RouteDef]:
     """Return the route.
 
@@ -65,7 +64,7 @@ def build_workload_routes(
             return reader.can_read({"namespace": namespace})
 
         def build_response() -> EncodedResponse:
-            selector, now = parse_re2_selector(text), clock()
+            selector, now = parse_re2_selector(text), time.time()
             snapshot, visible = discovery.get_snapshot(), activity
             namespaces = discovery.policy.namespaces
             if reader.namespaces is not None:

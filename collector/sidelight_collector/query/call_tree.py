@@ -145,12 +145,10 @@ def _pool_more_stacks(
 def pool_stacks(
     context: QueryContext,
     sides: Sequence[tuple[SelectedWindows, StackWeights]],
-    *,
-    native: Any | None = NATIVE,
 ) -> PooledStacks:
     """Pool the stacks of these sides without line numbers, and build no tree."""
     builder = (
-        PythonTreeBuilder(context, lines=False) if native is None else NativeTreeBuilder(native, lines=False)
+        PythonTreeBuilder(context, lines=False) if NATIVE is None else NativeTreeBuilder(NATIVE, lines=False)
     )
     return PooledStacks(builder, _pool_sides(context, sides, builder))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from ssl import SSLContext
 
@@ -23,14 +22,12 @@ class CertificateReloader(FileReloader[tuple[str, str]]):
     logged and counted, and the previous one stays in use.
     """
 
-    def __init__(
-        self, files: CertificateFiles, metrics: Metrics, clock: Callable[[], datetime] = get_time
-    ) -> None:
+    def __init__(self, files: CertificateFiles, metrics: Metrics) -> None:
         self._tls = TlsContext(lambda expires_at: metrics.certificate_expiration.set(expires_at.timestamp()))
-        self._tls.set_certificate(*files.read(clock()))
+        self._tls.set_certificate(*files.read(get_time()))
         super().__init__(
             "certificate",
-            lambda: files.read(clock()),
+            lambda: files.read(get_time()),
             lambda pair: self._tls.set_certificate(*pair),
             lambda outcome: metrics.certificate_reloads.labels(outcome).inc(),
         )

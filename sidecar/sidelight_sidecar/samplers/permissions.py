@@ -22,6 +22,7 @@ from sidelight_model.errors import Reason
 from sidelight_sidecar.samplers.sampler import SamplingError
 
 _CAP_KILL = 5
+_PROC = Path("/proc")
 _CAP_SYS_PTRACE = 19
 _PTRACE_SEIZE = 0x4206
 _NONEXISTENT_PID = 2**22 + 1
@@ -86,11 +87,11 @@ class TargetIdentity:
     tracer: int = 0
 
 
-def read_own_rights(root: Path = Path("/proc")) -> PtraceRights:
+def read_own_rights() -> PtraceRights:
     """Read the current rights of this process."""
-    status = _read_status(root / "self")
+    status = _read_status(_PROC / "self")
     effective, bounding = int(status.get("CapEff", "0"), 16), int(status.get("CapBnd", "0"), 16)
-    yama = _read_text(root / "sys/kernel/yama/ptrace_scope")
+    yama = _read_text(_PROC / "sys/kernel/yama/ptrace_scope")
     return PtraceRights(
         os.geteuid(),
         bool(effective >> _CAP_SYS_PTRACE & 1),
@@ -102,14 +103,14 @@ def read_own_rights(root: Path = Path("/proc")) -> PtraceRights:
         no_new_privs=status.get("NoNewPrivs") == "1",
         has_file_capability=_has_capabilities(Path(sys.executable)),
         blocked_call=_find_blocked_call() if status.get("Seccomp", "0") != "0" else "",
-        uid_map=_read_text(root / "self/uid_map"),
-        security_profile=_read_text(root / "self/attr/current"),
+        uid_map=_read_text(_PROC / "self/uid_map"),
+        security_profile=_read_text(_PROC / "self/attr/current"),
     )
 
 
-def read_target_identity(pid: int, *, tracer: int = 0, root: Path = Path("/proc")) -> TargetIdentity:
+def read_target_identity(pid: int, *, tracer: int = 0) -> TargetIdentity:
     """Read what any process may see of another."""
-    folder = root / str(pid)
+    folder = _PROC / str(pid)
     status = _read_status(folder)
     uids = frozenset(map(int, status.get("Uid", "").split()))
     try:

@@ -106,14 +106,12 @@ class ProcessCapture:
         )
 
 
-def list_top_functions(
-    process_captures: Sequence[ProcessCapture], max_functions: int = MAX_TOP_FUNCTIONS
-) -> tuple[TopFunction, ...]:
+def list_top_functions(process_captures: Sequence[ProcessCapture]) -> tuple[TopFunction, ...]:
     """Return the functions with the most self samples; idle samples do not count."""
     total: Counter[str] = Counter()
     for part in process_captures:
         total.update(part.self_samples)
-    top = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:max_functions]
+    top = sorted(total.items(), key=lambda item: (-item[1], item[0]))[:MAX_TOP_FUNCTIONS]
     return tuple(TopFunction(unescape_frame(name)[:_MAX_NAME_CHARACTERS], samples) for name, samples in top)
 
 

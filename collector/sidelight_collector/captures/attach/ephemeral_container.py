@@ -238,7 +238,7 @@ def find_startup_failure(
     return None
 
 
-def _tail(text: str, max_characters: int = 300) -> str:
+def _tail(text: str) -> str:
     """Return the end of a message on one line; the cause is usually there."""
     line = " ".join(text.split())
-    return line if len(line) <= max_characters else f"… {line[-max_characters:]}"
+    return line if len(line) <= 300 else f"… {line[-300:]}"

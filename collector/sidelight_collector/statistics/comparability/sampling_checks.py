@@ -75,30 +75,16 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
             f"{' and '.join(blind)} recorded no {required_state} samples, without which "
             f"{context.kind} reads too low"
         )
-        hint = (
-            "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it."
+        hint, remedy = (
+            "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it.",
+            USE_CPU_TIME,
         )
         if context.kind is ProfileType.GIL_WAIT:
             hint = "Give the sidecar the capability DAC_READ_SEARCH, or compare CPU time (type=cpu)."
         if context.kind is ProfileType.CPU:
-            hint = "Compare wall time (type=wall): the client sent no CPU time."
-            return CheckResult(
-                "states",
-                CheckState.MISMATCH,
-                CheckSeverity.BLOCKING,
-                "states_missing",
-                text,
-                hint,
-                CHANGE_DEPLOYMENT,
-            )
+            hint, remedy = "Compare wall time (type=wall): the client sent no CPU time.", CHANGE_DEPLOYMENT
         return CheckResult(
-            "states",
-            CheckState.MISMATCH,
-            CheckSeverity.BLOCKING,
-            "states_missing",
-            text,
-            hint,
-            USE_CPU_TIME,
+            "states", CheckState.MISMATCH, CheckSeverity.BLOCKING, "states_missing", text, hint, remedy
         )
     if in_a == in_b:
         return make_match("states", f"{in_a} on both sides")

@@ -34,9 +34,7 @@ class LoopComparison:
     shares: Effects
 
 
-def compare_loops(
-    design: Design, attribution: LoopAttribution, a: F64, b: F64, *, max_blockers: int = MAX_BLOCKERS
-) -> LoopComparison | None:
+def compare_loops(design: Design, attribution: LoopAttribution, a: F64, b: F64) -> LoopComparison | None:
     """Compare which functions block the event loop.
 
     `a` and `b` hold samples of all states by blocker, (K + 1, P, T). The last row is where the loop waits.
@@ -49,7 +47,7 @@ def compare_loops(
     per_sample = build_per_sample_design(design, whole_a, whole_b)
     busy = compute_share_effects(per_sample, busy_a[None], busy_b[None])
     share = np.maximum(a[:-1].sum((1, 2)) / whole_a.sum(), b[:-1].sum((1, 2)) / whole_b.sum())
-    largest = [int(at) for at in np.argsort(-share, kind="stable")[:max_blockers] if share[at] > 0]
+    largest = [int(at) for at in np.argsort(-share, kind="stable")[:MAX_BLOCKERS] if share[at] > 0]
     return LoopComparison(
         busy,
         tuple(attribution.blockers[at] for at in largest),

@@ -23,13 +23,13 @@ MAX_COSINES: Final = 8
 
 
 @lru_cache(maxsize=64)
-def build_cosines(blocks: int, count: int | None = None) -> F64:
+def build_cosines(blocks: int) -> F64:
     """Return the slowest type-II cosines over `blocks` blocks, (T, count).
 
     The columns are orthonormal, and each adds up to 0. Their number is at most `MAX_COSINES` and less than
     the number of blocks: none for one block.
     """
-    count = min(MAX_COSINES, blocks - 1) if count is None else count
+    count = min(MAX_COSINES, blocks - 1)
     at = (np.arange(blocks) + 0.5) / blocks
     cosines: F64 = np.sqrt(2 / blocks) * np.cos(np.pi * np.outer(at, np.arange(1, count + 1)))
     cosines.flags.writeable = False

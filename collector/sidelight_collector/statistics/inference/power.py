@@ -40,26 +40,24 @@ class SampleSizeAdvice:
     max_pods: int = MAX_PODS
 
 
-def advise_sample_size(effects: Effects, design: Design, index: int = 0) -> SampleSizeAdvice | None:
+def advise_sample_size(effects: Effects, design: Design) -> SampleSizeAdvice | None:
     """Return the sample size that is lacking.
 
     It is None if nothing is lacking. Minutes are the total of each side. More time reduces only the
     variance that does not last.
     """
     rate, other, variance, lasting, needed, detectable = (
-        float(values[index])
+        float(values[0])
         for values in (
-            *(
-                effects.baseline,
-                effects.comparison,
-                effects.variance,
-                effects.lasting_variance,
-                effects.required_errors,
-            ),
+            effects.baseline,
+            effects.comparison,
+            effects.variance,
+            effects.lasting_variance,
+            effects.required_errors,
             effects.min_detectable_effect,
         )
     )
-    counting_variance = float(effects.counting_variance_a[index] + effects.counting_variance_b[index])
+    counting_variance = float(effects.counting_variance_a[0] + effects.counting_variance_b[0])
     sides = (design.a, design.b)
     if rate <= 0 or min(side.total_exposure for side in sides) <= 0:
         return None

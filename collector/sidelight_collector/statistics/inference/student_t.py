@@ -39,12 +39,6 @@ def two_sided_p_value(t: ArrayLike, df: ArrayLike) -> F64:
     return _incomplete_beta(freedom / 2, freedom / (freedom + square), square / (freedom + square))
 
 
-def t_cdf(t: ArrayLike, df: ArrayLike) -> F64:
-    """Return the probability of a value of at most `t`."""
-    half = two_sided_p_value(t, df) / 2
-    return np.where(np.asarray(t, float) > 0, 1 - half, half)
-
-
 def t_quantile(p: float, df: ArrayLike) -> F64:
     """Return the value exceeded with probability 1 - `p`; `p` is between 0 and 1."""
     if p < 0.5:
