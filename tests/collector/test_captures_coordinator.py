@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from sidelight_collector.captures.agent_polls import PendingPolls
 from sidelight_collector.captures.agents import AgentRegistry
 from sidelight_collector.captures.capture import Capture, CapturePolicy, CaptureRequest
 from sidelight_collector.captures.capture_repository import CaptureRepository
@@ -281,3 +282,14 @@ async def test_of_two_collectors_as_many_sidecars_take_a_capture_as_were_asked_f
         await asyncio.gather(*looking)
         assert [one.capture for one in told] == [capture.id] * 3
         assert len(at.shelves[1].get(capture.id).claims) == 3
+
+
+async def test_closing_wakes_polls_that_their_sidecar_abandoned_for_another() -> None:
+    polls = PendingPolls(100, Metrics())
+    waits = [asyncio.create_task(polls.wait("a", HOLD, lambda: False)) for _ in range(2)]
+    await asyncio.sleep(0)  # Each waits now.
+    assert polls.is_waiting("a")
+    polls.wake_all()
+    async with asyncio.timeout(60):
+        await asyncio.gather(*waits)
+    assert not polls.is_waiting("a")

@@ -17,7 +17,7 @@ class CaptureLimitReached(SidelightError):
     reason = Reason.OVERLOADED
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _PendingPoll:
     """A pending poll, and whether its sidecar has closed the connection."""
 
@@ -35,6 +35,8 @@ class PendingPolls:
         self._max_polls = max_polls
         self._metrics = metrics
         self._pending: dict[str, _PendingPoll] = {}
+        # With polls that their sidecars abandoned for another one.
+        self._waiting: set[_PendingPoll] = set()
 
     async def wait(self, agent: str, timeout_seconds: float, is_disconnected: Callable[[], bool]) -> None:
         """Wait until this sidecar's poll is woken, or `timeout_seconds` have passed.
@@ -47,10 +49,12 @@ class PendingPolls:
                 hint="Ask again later; start more collectors or raise --capture-max-polls.",
             )
         poll = self._pending[agent] = _PendingPoll(asyncio.Event(), is_disconnected)
+        self._waiting.add(poll)
         self._metrics.pending_polls.set(len(self._pending))
         try:
             await wait_for_event(poll.event, timeout_seconds)
         finally:
+            self._waiting.discard(poll)
             if self._pending.get(agent) is poll:
                 del self._pending[agent]
             self._metrics.pending_polls.set(len(self._pending))
@@ -62,8 +66,9 @@ class PendingPolls:
                 poll.event.set()
 
     def wake_all(self) -> None:
-        """Wake all polls."""
-        self.wake(self._pending)
+        """Wake all polls, also those that their sidecars abandoned for another one."""
+        for poll in self._waiting:
+            poll.event.set()
 
     def is_waiting(self, agent: str) -> bool:
         """Return whether this sidecar's poll is pending and its connection is open."""
