@@ -140,19 +140,20 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 def open_page(chromium: Browser, shared: Watched, serve: Serve) -> Iterator[Open]:
     """Opens pages; the test fails if any of them logs an error, throws, or breaks its policy.
 
-    Options of a context give the page one of its own. Pages are closed before the test's collectors end.
+    `own_context` and options of a context give the page one of its own: another clock or no network needs it.
+    Pages are closed before the test's collectors end.
     """
     wrong: list[str] = []
     own: list[Watched] = []
     pages: list[Page] = []
     shared.violations.clear()
 
-    def open_(url: str, *, expected: str = "", **options: object) -> Page:
+    def open_(url: str, *, expected: str = "", own_context: bool = False, **options: object) -> Page:
         def logged(message: ConsoleMessage) -> None:
             if message.type in ("error", "warning") and not (expected and expected in message.text):
                 wrong.append(f"{message.type}: {message.text}")
 
-        if options.keys() <= ON_A_PAGE:
+        if options.keys() <= ON_A_PAGE and not own_context:
             page = shared.context.new_page()
             if viewport := options.pop("viewport", None):
                 page.set_viewport_size(viewport)  # type: ignore[arg-type]

@@ -33,7 +33,9 @@ def asks(url: str, problem: str) -> None:
 
 def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(serve: Serve, open_page: Open) -> None:
     running = serve()
-    page = open_page(running.url)
+    page = open_page("about:blank", own_context=True)
+    page.clock.install()
+    page.goto(running.url)
     expect(page.get_by_role("heading", name="No profiles yet")).to_be_visible()
     checks = page.locator(".checks")
     expect(checks).to_contain_text("the collector's API answers (version")
@@ -49,11 +51,15 @@ def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(serve: Ser
         copied = page.evaluate("navigator.clipboard.readText()")
         assert words in copied
         assert running.url in copied
+    # The page asks every three seconds; its clock goes there at once.
     asks(running.url, "ptrace denied (yama=2)")
+    page.clock.fast_forward(3000)
     expect(checks).to_contain_text("early in early-1 on node-3, which cannot sample: ptrace denied (yama=2)")
     asks(running.url, "")
+    page.clock.fast_forward(3000)
     expect(checks).to_contain_text("early in early-1 on node-3; the first profile comes when its window ends")
     send(running.url, windows("early", "v1", BEFORE))
+    page.clock.fast_forward(3000)
     page.get_by_role("link", name="early", exact=True).click()
     assert boxes(page)
 
