@@ -52,7 +52,8 @@ COLLECTOR = Page(
         "Comparisons": "comparison_.* max_verdict_.* prometheus_.*",
         "Deploys": "deploy.* alertmanager_.*",
         "Captures": "captures capture_.* timeline_recording_.*",
-        "Short links, source code and agents": "links link_.* max_link_bytes source_.* mcp",
+        "Short links, notes, source code and agents": "links link_.* max_link_bytes max_notes_.* note_.* "
+        "source_.* mcp",
         "Process": "role workers .*worker_.* shutdown_.* log_.*",
     },
     chart_values={

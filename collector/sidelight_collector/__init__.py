@@ -17,6 +17,7 @@ answers               one module for each response of the API
 captures              captures on demand
 capture_wiring        builds captures from the settings
 deploys               evaluation of deploys
+notes                 notes of users
 kubernetes_discovery  workloads and rollouts
 kubernetes_wiring     builds discovery from the settings
 doctor                `sidelight doctor`

@@ -46,6 +46,8 @@ from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_cluster_features, open_cluster
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
+from sidelight_collector.notes.note_repository import NotePolicy, NoteRepository
+from sidelight_collector.notes.note_routes import NoteRoutes
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.runtime import worker
 from sidelight_collector.runtime.certificate_reload import CertificateReloader, get_time
@@ -224,6 +226,7 @@ async def serve(
     flush_policy = FlushPolicy(settings.flush_seconds, settings.flush_bytes)
     segment_writer = SegmentWriter(store, flush_policy, metrics, ingest_stats, dedup_cache)
     capture_repository = CaptureRepository(store)
+    notes = NoteRepository(store, NotePolicy(settings.max_notes_per_service, settings.note_retention_days))
     forwarder = build_forwarder(settings, metrics)
     ingest_handler = build_ingest_handler(
         settings, segment_writer, metrics, CaptureWriters(capture_repository).check, forwarder
@@ -255,6 +258,7 @@ async def serve(
         expire=lambda now, stopped: (
             capture_repository.delete_expired(now, settings.capture_retention_days, stopped)
             + deploys.delete_expired(now, stopped)
+            + notes.delete_expired(now, stopped)
         ),
     )
     guard = build_guard(
@@ -302,6 +306,7 @@ async def serve(
             *RenderApi(api_context).routes(),
             *cluster_features.routes,
             *deploys.routes,
+            *NoteRoutes(notes, body_reader).build_routes(),
             *(captures.build_routes() if settings.captures else captures_off()),
             *short_links.routes(link_store, link_rules, body_reader, settings.path_prefix),
             *mcp.routes(),
@@ -408,6 +413,7 @@ async def serve(
         engine.close()
         capture_repository.close()
         deploys.repository.close()
+        notes.close()
         if disk:
             disk.close()
 

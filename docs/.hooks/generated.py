@@ -29,6 +29,7 @@ _TITLES = {
     "captures": "Take captures",
     "cluster": "See the pods of a cluster",
     "deploys": "Follow deploys",
+    "notes": "Write notes",
     "pyroscope": "Query as Pyroscope's clients do",
     "write": "Send windows",
 }
@@ -187,10 +188,11 @@ def curl(method: str, path: str, operation: Node, parameters: list[Node]) -> str
     ]
     asked = {one["name"]: one["example"] for one in needed if one["in"] == "query"}
     query = f"?{urlencode(asked)}" if asked else ""
-    flag = {"GET": "", "POST": "-X POST ", "PUT": "-T recording.json.zst ", "DELETE": "-X DELETE "}[method]
+    flag = {"GET": "", "PUT": "-T recording.json.zst "}.get(method, f"-X {method} ")
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         if "example" in content:
-            flag = f"--json '{json.dumps(content['example'], ensure_ascii=False)}' "
+            sent = f"--json '{json.dumps(content['example'], ensure_ascii=False)}' "
+            flag = sent if method == "POST" else f"{flag}{sent}"
         elif method == "POST":
             flag = f"--data-binary @windows.txt -H 'Content-Type: {kind}' "
     return f'curl {flag}"$COLLECTOR{address}{query}"'

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     TOO_MANY_STACKS = "too_many_stacks"
     TOO_MANY_LABELS = "too_many_labels"
     TOO_MANY_RECORDINGS = "too_many_recordings"
+    TOO_MANY_NOTES = "too_many_notes"
     CLOCK_SKEW = "clock_skew"
     TOO_OLD = "too_old"
     DUPLICATE_ID = "duplicate_id"

@@ -48,6 +48,20 @@ def test_more_than_a_century_is_refused_at_the_start(name: str) -> None:
         Settings(store="given", **values)
 
 
+@pytest.mark.parametrize(
+    ("fine", "refused", "message"),
+    [
+        ({"max_notes_per_service": 1}, {"max_notes_per_service": 0}, "from 1 to 1000"),
+        ({"max_notes_per_service": 1000}, {"max_notes_per_service": 1001}, "from 1 to 1000"),
+        ({"note_retention_days": 36_525.0}, {"note_retention_days": 36_525.1}, "at most 36525"),
+    ],
+)
+def test_notes_are_bounded(fine: dict[str, Any], refused: dict[str, Any], message: str) -> None:
+    Settings(store="given", **fine)
+    with pytest.raises(ValueError, match=message):
+        Settings(store="given", **refused)
+
+
 def test_a_tokens_file_may_come_from_any_editor(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_bytes(b"\xef\xbb\xbffirst\r\n\r\n# not one\r\n  second  ")

@@ -34,6 +34,7 @@ from tests.collector.fake_sidecars import JSON, Sidecar
 from tests.collector.test_api_document import DOCUMENT
 from tests.collector.two_namespaces import (
     MARK,
+    NOTED_SERVICE,
     RANGE,
     RULES,
     Place,
@@ -124,6 +125,9 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             ("POST", "/api/v1/captures/{id}/stop"),
             ("DELETE", "/api/v1/captures/{id}"),
             ("POST", "/api/v1/deploys/{id}/resolve"),
+            ("POST", "/api/v1/notes"),
+            ("PATCH", "/api/v1/notes/{id}"),
+            ("DELETE", "/api/v1/notes/{id}"),
             *(("POST", f"{QUERIER_PREFIX}{name}") for name in METHODS),  # change nothing, and are asked above
             ("POST", CONNECT_ROUTE),  # refuses any other method
             ("POST", "/mcp"),  # sends requests of its own, each with the rights of its reader: test_mcp.py
@@ -229,6 +233,46 @@ async def test_alerts_of_others_are_not_resolved(place: NewPlace) -> None:
             answer = await here.ask(who, f"deploys/{here.theirs.deploy}/resolve", method="POST")
             assert (answer.status, answer.reason) == (404, "not_found")
         assert (await here.ask("both", f"deploys/{here.theirs.deploy}/resolve", method="POST")).status == 200
+
+
+async def test_notes_of_others_are_neither_changed_nor_deleted(place: NewPlace) -> None:
+    text = json.dumps({"text": "new"}).encode()
+    async with place() as here:
+        theirs, ours = f"notes/{here.theirs.note}", f"notes/{here.ours.note}"
+        for who in ("alice", "eve"):
+            for method, body in (("PATCH", text), ("DELETE", b"")):
+                answer = await here.ask(who, theirs, method=method, body=body)
+                missing = await here.ask(who, theirs[:-1] + "a", method=method, body=body)
+                assert (
+                    (answer.status, answer.reason) == (missing.status, missing.reason) == (404, "not_found")
+                )
+        listed = await here.ask("both", "notes", {"service": NOTED_SERVICE, "namespace": "beta"})
+        assert [note["text"] for note in listed.json["notes"]] == [f"{MARK} slow"]
+        changed = await here.ask("alice", ours, method="PATCH", body=text)
+        assert (changed.json["text"], changed.json["changed_by"], changed.json["author"]) == (
+            "new",
+            "alice",
+            "root",
+        )
+        assert (await here.ask("alice", ours, method="DELETE")).status == 204
+
+
+async def test_a_note_is_written_in_a_namespace_that_its_author_may_read(place: NewPlace) -> None:
+    async with place() as here:
+        for who, namespace, status, written in (
+            ("alice", None, 201, "alpha"),
+            ("alice", "beta", 403, ""),
+            ("eve", None, 400, ""),
+            ("eve", "alpine", 201, "alpine"),
+            ("both", None, 400, ""),
+            ("both", "beta", 201, "beta"),
+            ("root", None, 201, ""),
+        ):
+            wish = {"service": "x", "text": "y", **({} if namespace is None else {"namespace": namespace})}
+            made = await here.ask(who, "notes", method="POST", body=json.dumps(wish).encode())
+            assert made.status == status, (who, namespace, made.body)
+            if status == 201:
+                assert (made.json["namespace"], made.json["author"]) == (written, who)
 
 
 async def test_who_is_known_and_may_read_nothing_is_told_so(place: NewPlace) -> None:

@@ -47,7 +47,7 @@ SUMMED: tuple[tuple[str, dict[str, str]], ...] = (
 """Questions whose stacks an engine sums."""
 NAMING = ("flamegraph", "top", "compare", "export")
 """Those whose answers name functions."""
-MISSING = Filled("nobody", "c_01M883XB1SK9Y8CVHV1VR54JHX", "nobody-1", "")
+MISSING = Filled("nobody", "c_01M883XB1SK9Y8CVHV1VR54JHX", "nobody-1", "", "")
 
 
 def fixed_range() -> dict[str, str]:
@@ -130,27 +130,29 @@ async def test_entity_tags_of_others_are_no_key_to_their_answers(serving: Serve,
 async def test_a_hidden_resource_is_answered_like_a_missing_one(serving: Serve, tmp_path: Path) -> None:
     async with open_place(serving, tmp_path) as here:
         missing_deploy = f"{here.theirs.deploy[:-4]}0000"
-        assert missing_deploy != here.theirs.deploy
+        missing_note = f"{here.theirs.note[:-4]}aaaa"
+        assert (missing_deploy, missing_note) != (here.theirs.deploy, here.theirs.note)
         paths = [path for path in DOCUMENT["paths"] if "{id}" in path]
         tried = 0
         for path in paths:
             # Sidecars put recordings, and are not readers.
             for method in set(DOCUMENT["paths"][path]) - {"put"}:
                 answers = []
-                for capture, recording, deploy in (
-                    (here.theirs.capture, here.theirs.recording, here.theirs.deploy),
-                    (MISSING.capture, MISSING.recording, missing_deploy),
+                for capture, recording, deploy, note in (
+                    (here.theirs.capture, here.theirs.recording, here.theirs.deploy, here.theirs.note),
+                    (MISSING.capture, MISSING.recording, missing_deploy, missing_note),
                 ):
-                    name = deploy if "/deploys/" in path else capture
+                    name = deploy if "/deploys/" in path else note if "/notes/" in path else capture
                     address = path.replace("{id}", name).replace("{name}", recording)
-                    answer = await here.ask("alice", address, method=method.upper())
+                    body = b'{"text": "x"}' if method == "patch" else b""
+                    answer = await here.ask("alice", address, method=method.upper(), body=body)
                     text = answer.body.decode().replace(name, "ID").replace(recording, "NAME")
                     headers = {key: value for key, value in answer.headers.items() if key != "content-length"}
                     answers.append((answer.status, text, headers.keys()))
                 assert answers[0] == answers[1], (method, path)
                 assert answers[0][0] == 404
                 tried += 1
-        assert tried >= 11
+        assert tried >= 13
 
 
 def both_in_one_request() -> bytes:

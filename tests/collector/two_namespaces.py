@@ -43,6 +43,8 @@ user:both = alpha, beta
 """
 MARK = "betamark"
 RANGE = {"from": "-1h", "until": "now"}
+NOTED_SERVICE = "noted-shop"
+"""A service with a note in each namespace."""
 DATA_AGE_SECONDS = 60
 """Windows are this old."""
 
@@ -60,15 +62,16 @@ Questions = Mapping[str, Iterable[tuple[str, Mapping[str, str]]]]
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What a namespace has: a service, a capture, the name of its recording, and a deploy."""
+    """What a namespace has: a service, a capture, the name of its recording, a deploy, and a note."""
 
     service: str
     capture: str
     recording: str
     deploy: str
+    note: str
 
 
-NOTHING = Filled("", "", "", "")
+NOTHING = Filled("", "", "", "", "")
 
 
 def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Questions:
@@ -136,6 +139,10 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
             ("deploys", {"namespace": "beta"}),
         ],
         "deploys/{id}": [(f"deploys/{of.deploy}", {})],
+        "notes": [
+            ("notes", {"service": NOTED_SERVICE}),
+            ("notes", {"service": NOTED_SERVICE, "namespace": "beta", **range_}),
+        ],
         "/l/{id}": [(f"!/l/{link}", {})],
         "/pyroscope/render": [
             ("/pyroscope/render", {**range_, "query": f"{TYPE_IDS[ProfileType.WALL]}{selector}"})
@@ -269,7 +276,7 @@ async def open_place(
 
 
 async def fill(place: Place, namespace: str, mark: str) -> Filled:
-    """Add windows of a namespace, a sidecar, a capture with a recording, a deploy and a workload."""
+    """Add windows of a namespace, a sidecar, a capture with a recording, a deploy, a workload and a note."""
     labels = {
         "service": f"{mark}-shop",
         "version": f"{mark}-1",
@@ -309,7 +316,18 @@ async def fill(place: Place, namespace: str, mark: str) -> Filled:
     await sidecar.ship(capture)
     await sidecar.told(capture, "done", samples=3, windows=1)
     await add_workload(place, namespace, f"{mark}-shop", f"{mark}-pod")
-    return Filled(f"{mark}-shop", capture, stored.json["name"], add_deploy(place.store, namespace, mark))
+    deploy = add_deploy(place.store, namespace, mark)
+    note = await add_note(place, namespace, mark)
+    return Filled(f"{mark}-shop", capture, stored.json["name"], deploy, note)
+
+
+async def add_note(place: Place, namespace: str, mark: str) -> str:
+    """Write a note in a namespace; return its id."""
+    wish = {"service": NOTED_SERVICE, "namespace": namespace, "text": f"{mark} slow", "from": "-1m"}
+    made = await place.ask("root", "notes", method="POST", body=json.dumps(wish).encode())
+    assert made.status == 201, made.body
+    note_id: str = made.json["id"]
+    return note_id
 
 
 async def add_workload(place: Place, namespace: str, service: str, name: str) -> None:

@@ -47,6 +47,7 @@ HTTP_STATUS: Final = {
     Reason.TOO_MANY_WINDOWS: 413,
     Reason.TOO_MANY_STACKS: 413,
     Reason.TOO_MANY_RECORDINGS: 413,
+    Reason.TOO_MANY_NOTES: 413,
     Reason.BAD_ENCODING: 415,
     Reason.UNSUPPORTED_TYPE: 415,
     Reason.BAD_LABEL: 422,
@@ -253,7 +254,7 @@ class Authorizer:
             and not self.read_policy.proxy.user_header
         ):
             return SidelightError(
-                "nobody may start captures here: anybody who reaches this address could",
+                "nobody may start captures or write notes here: anybody who reaches this address could",
                 reason=Reason.FORBIDDEN,
                 hint="Give it --capture-tokens-file or --read-tokens-file, for sidelight capture "
                 "--token-file, or let it listen on 127.0.0.1. A browser sends no token: for these pages it "
@@ -321,10 +322,10 @@ def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
     Pages, probes and metrics are open. Clients of Pyroscope and OTLP need WRITE to send, and READ to
-    query. Below /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST and
-    DELETE of captures and deploys need CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a
-    user, so links need READ, also to create one. Tools for agents need READ; each request that they send is
-    checked by itself.
+    query. Below /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST,
+    PATCH and DELETE of captures, deploys and notes need CAPTURE; sidecars PUT results with WRITE. A link
+    reveals a query of a user, so links need READ, also to create one. Tools for agents need READ; each
+    request that they send is checked by itself.
     """
     if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
         return Permission.READ
@@ -334,7 +335,8 @@ def required_permission(method: str, route: str) -> Permission:
         return Permission.READ
     if not route.startswith("/api/"):
         return Permission.OPEN
-    if route.startswith(("/api/v1/captures", "/api/v1/deploys")) and method in ("POST", "DELETE"):
+    is_of_users = route.startswith(("/api/v1/captures", "/api/v1/deploys", "/api/v1/notes"))
+    if is_of_users and method in ("POST", "PATCH", "DELETE"):
         return Permission.CAPTURE
     return Permission.READ if method in ("GET", "HEAD", "OPTIONS") else Permission.WRITE
 

@@ -102,7 +102,7 @@ class TrustedProxy:
     groups_header: str = ""
     networks: tuple[Network, ...] = ()
     capture_groups: tuple[str, ...] = ()
-    """Groups whose users may start captures; empty: all users may."""
+    """Groups whose users may start captures and write notes; empty: all users may."""
 
     def is_trusted(self, address: str) -> bool:
         """Whether a request from this address comes from the proxy."""
@@ -114,10 +114,10 @@ class TrustedProxy:
         return any((mapped or peer) in network for network in self.networks)
 
     def check_capture(self, user: str, groups: Collection[str]) -> None:
-        """Raise SidelightError if this user may not start captures."""
+        """Raise SidelightError if this user may not start captures and write notes."""
         if self.capture_groups and set(self.capture_groups).isdisjoint(groups):
             raise SidelightError(
-                f"{user} may not start captures here",
+                f"{user} may not start captures or write notes here",
                 reason=Reason.FORBIDDEN,
                 hint="Ask the collector's operator for one of the groups in --capture-groups.",
             )

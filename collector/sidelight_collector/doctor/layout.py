@@ -12,6 +12,7 @@ from typing import Final
 from sidelight_collector.captures.capture_repository import is_capture_key
 from sidelight_collector.deploys import deploy_repository as deploys
 from sidelight_collector.kubernetes_discovery import shared_state as discovery
+from sidelight_collector.notes.note_repository import is_note_key
 from sidelight_collector.storage import manifest, segments
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY, PROBE_ROOT
 from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
@@ -87,7 +88,8 @@ def survey_store(store: ObjectStore) -> StoreSurvey:
 
 
 def _is_known_key(key: str) -> bool:
-    return is_capture_key(key) or discovery.is_discovery_key(key) or deploys.is_deploy_key(key)
+    checks = is_capture_key, discovery.is_discovery_key, deploys.is_deploy_key, is_note_key
+    return any(is_known(key) for is_known in checks)
 
 
 def add_unknown(unknown: dict[str, ObjectGroup], entry: ObjectEntry) -> None:

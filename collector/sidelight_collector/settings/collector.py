@@ -393,6 +393,7 @@ class Settings(KubernetesSettings):
     def __post_init__(self) -> None:
         self.check_workers()
         self.check_client_limits(self.timeline_recording_max_bytes)
+        self.check_notes()
         self.check_deploys()
         self.check_comparison()
         self.check_kubernetes()

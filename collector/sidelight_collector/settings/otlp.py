@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sidelight.settings import setting
-from sidelight_collector.settings.source_links import SourceLinkSettings
+from sidelight_collector.settings.notes import NoteSettings
 
 
 @dataclass(frozen=True, slots=True)
-class OtlpSettings(SourceLinkSettings):
+class OtlpSettings(NoteSettings):
     """Settings of the route for OpenTelemetry profiles.
 
     The collector's `Settings` include them.

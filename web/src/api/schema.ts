@@ -758,6 +758,54 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/v1/notes": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * List the notes on a service
+         * @description Notes on a function without a range are always in the list.
+         */
+        readonly get: operations["notes"];
+        readonly put?: never;
+        /**
+         * Write a note
+         * @description A note marks a range, a function, or both; without either it marks this moment. Requires the right to start captures.
+         */
+        readonly post: operations["createNote"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/v1/notes/{id}": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        readonly post?: never;
+        /**
+         * Delete a note
+         * @description Requires the right to start captures.
+         */
+        readonly delete: operations["deleteNote"];
+        readonly options?: never;
+        readonly head?: never;
+        /**
+         * Change the text of a note
+         * @description Requires the right to start captures.
+         */
+        readonly patch: operations["changeNote"];
+        readonly trace?: never;
+    };
     readonly "/api/v1/verdict": {
         readonly parameters: {
             readonly query?: never;
@@ -2553,6 +2601,49 @@ export interface components {
             readonly until: number;
             readonly basis: components["schemas"]["Basis"];
         };
+        /** @description A new note. Times are RFC 3339, Unix seconds or relative, such as -10m. */
+        readonly NoteRequest: {
+            readonly service: string;
+            /** @description Who may read this namespace may read the note. Default: the only one that you may read, or none. */
+            readonly namespace?: string;
+            readonly text: string;
+            /** @description Start of the range. */
+            readonly from?: string | number;
+            /** @description End of the range. Default: `from`. */
+            readonly until?: string | number;
+            /** @description Name of a frame without its line: `render (shop/views.py)`. */
+            readonly function?: string;
+        };
+        readonly Note: {
+            readonly id: string;
+            readonly service: string;
+            /** @description Empty without one. */
+            readonly namespace: string;
+            /** @description Plain text. Control characters other than line ends are escaped. */
+            readonly text: string;
+            /**
+             * Format: date-time
+             * @description Start of the range; null for a note on a function alone.
+             */
+            readonly from: string | null;
+            /**
+             * Format: date-time
+             * @description End of the range; equal to `from` for a moment.
+             */
+            readonly until: string | null;
+            /** @description Name of the frame without its line; empty for a note on a range alone. */
+            readonly function: string;
+            /** @description User or token name; empty if anonymous. */
+            readonly author: string;
+            /** Format: date-time */
+            readonly created: string;
+            readonly changed_by: string;
+            /** Format: date-time */
+            readonly changed: string;
+        };
+        readonly Notes: {
+            readonly notes: readonly components["schemas"]["Note"][];
+        };
     };
     responses: {
         /** @description The request is invalid: bad_parameter, bad_time, bad_selector, bad_folded, bad_header, bad_profile, bad_json. A comparison without sides: no_previous_version, no_version_label. */
@@ -2589,7 +2680,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The body exceeds the size limit, compressed or decompressed. */
+        /** @description The body exceeds the size limit, compressed or decompressed; or the service has too many notes (too_many_notes). */
         readonly TooLarge: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2662,7 +2753,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description The user may not read any namespace (no_namespaces), the request comes from a page of another site, or captures are not permitted at this address (forbidden). */
+        /** @description The user may not read any namespace (no_namespaces), the request comes from a page of another site, or captures and notes are not permitted at this address (forbidden). */
         readonly Forbidden: {
             headers: {
                 readonly [name: string]: unknown;
@@ -2671,7 +2762,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The capture or recording does not exist, or captures are switched off. */
+        /** @description The capture, recording, deploy or note does not exist, or captures are switched off. */
         readonly NoSuch: {
             headers: {
                 readonly [name: string]: unknown;
@@ -3058,6 +3149,11 @@ export interface components {
          * @example namespace
          */
         readonly label: string;
+        /**
+         * @description Id of the note, as in the list of notes.
+         * @example ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q
+         */
+        readonly note: string;
     };
     requestBodies: never;
     headers: {
@@ -7772,6 +7868,214 @@ export interface operations {
             readonly 401: components["responses"]["Unauthorized"];
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["NoSuch"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly notes: {
+        readonly parameters: {
+            readonly query: {
+                /**
+                 * @description Service of the notes.
+                 * @example shop
+                 */
+                readonly service: string;
+                /**
+                 * @description Namespace to filter by.
+                 * @example shop
+                 */
+                readonly namespace?: string;
+                /**
+                 * @description Start of the range that notes overlap. Default: all notes.
+                 * @example -7d
+                 */
+                readonly from?: string;
+                /**
+                 * @description End of the range that notes overlap.
+                 * @example now
+                 */
+                readonly until?: string;
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The notes, in order of their start. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "notes": [
+                     *         {
+                     *           "id": "ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q",
+                     *           "service": "shop",
+                     *           "namespace": "shop",
+                     *           "text": "Cache switched on",
+                     *           "from": "2026-11-21T09:30:00Z",
+                     *           "until": "2026-11-21T09:30:00Z",
+                     *           "function": "",
+                     *           "author": "alice@example.com",
+                     *           "created": "2026-11-21T09:30:00Z",
+                     *           "changed_by": "alice@example.com",
+                     *           "changed": "2026-11-21T09:30:00Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Notes"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly createNote: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "service": "shop",
+                 *       "namespace": "shop",
+                 *       "text": "Cache switched on",
+                 *       "from": "-10m",
+                 *       "until": "now"
+                 *     }
+                 */
+                readonly "application/json": components["schemas"]["NoteRequest"];
+            };
+        };
+        readonly responses: {
+            /** @description The note. */
+            readonly 201: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q",
+                     *       "service": "shop",
+                     *       "namespace": "shop",
+                     *       "text": "Cache switched on",
+                     *       "from": "2026-11-21T09:30:00Z",
+                     *       "until": "2026-11-21T09:30:00Z",
+                     *       "function": "",
+                     *       "author": "alice@example.com",
+                     *       "created": "2026-11-21T09:30:00Z",
+                     *       "changed_by": "alice@example.com",
+                     *       "changed": "2026-11-21T09:30:00Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Note"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly deleteNote: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /**
+                 * @description Id of the note, as in the list of notes.
+                 * @example ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q
+                 */
+                readonly id: components["parameters"]["note"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description The note was deleted. */
+            readonly 204: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content?: never;
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuch"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly changeNote: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path: {
+                /**
+                 * @description Id of the note, as in the list of notes.
+                 * @example ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q
+                 */
+                readonly id: components["parameters"]["note"];
+            };
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                /**
+                 * @example {
+                 *       "text": "Cache switched on"
+                 *     }
+                 */
+                readonly "application/json": {
+                    /** @description The new text. */
+                    readonly text: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description The changed note. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "id": "ktmpbcxq3l2hn5va-mfra4ex2vbq7tz3c-h5va3l2q",
+                     *       "service": "shop",
+                     *       "namespace": "shop",
+                     *       "text": "Cache switched on",
+                     *       "from": "2026-11-21T09:30:00Z",
+                     *       "until": "2026-11-21T09:30:00Z",
+                     *       "function": "",
+                     *       "author": "alice@example.com",
+                     *       "created": "2026-11-21T09:30:00Z",
+                     *       "changed_by": "alice@example.com",
+                     *       "changed": "2026-11-21T09:30:00Z"
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Note"];
+                };
+            };
+            readonly 400: components["responses"]["BadRequest"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            readonly 404: components["responses"]["NoSuch"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 415: components["responses"]["BadType"];
             readonly 503: components["responses"]["Unavailable"];
         };
     };
