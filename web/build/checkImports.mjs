@@ -22,6 +22,7 @@ const LAYERS = [
   "components/ui",
   "components/answer",
   "components/controls",
+  "components/notes",
   "components/captures",
   "components/palette",
   "components/services",

@@ -5,6 +5,7 @@ import { setUtc } from "./lib/times.ts";
 import { CopyDialog } from "./components/ui/CopyButton.tsx";
 import { useAutoRefresh } from "./components/controls/autoRefresh.ts";
 import { captureDraft, openPalette, paletteText } from "./components/controls/dialogs.ts";
+import { noteDraft } from "./components/notes/serviceNotes.ts";
 import { Header } from "./components/controls/Header.tsx";
 import { openHelp } from "./components/controls/HelpDialog.tsx";
 import { useKeys } from "./components/ui/useKeys.ts";
@@ -26,6 +27,7 @@ const CapturePage = onDemand(async () => (await import("./pages/CapturePage.tsx"
 const SettingsPage = onDemand(async () => (await import("./pages/SettingsPage.tsx")).SettingsPage, strings.thisPage);
 const CaptureDialog = onDemand(async () => (await import("./components/captures/CaptureDialog.tsx")).CaptureDialog, strings.theCaptureForm);
 const CaptureProgress = onDemand(async () => (await import("./components/captures/CaptureProgress.tsx")).CaptureProgress, strings.theCaptureProgress);
+const NotesDialog = onDemand(async () => (await import("./components/notes/NotesDialog.tsx")).NotesDialog, strings.theNotes);
 const Palette = onDemand(async () => (await import("./components/palette/Palette.tsx")).Palette, strings.thePalette);
 
 /** `refreshCount` counts the presses of Refresh: a page requests its answers again when it grows. */
@@ -49,6 +51,7 @@ export function App() {
       <main id="main" tabIndex={-1}><Page here={here} refreshCount={refreshCount} key={`${here.page} ${here.service} ${here.utc}`} /></main>
       <CopyDialog />
       {draft && <CaptureDialog draft={draft} key={JSON.stringify(draft)} />}
+      {noteDraft.value && <NotesDialog draft={noteDraft.value} key={JSON.stringify(noteDraft.value)} />}
       {text !== null && <Palette text={text} refresh={refresh} />}
       {followedCaptures.list.value.length > 0 && <CaptureProgress />}
     </>

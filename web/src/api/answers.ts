@@ -42,3 +42,7 @@ export type LabelsAnswer = Schemas["Labels"];
 export type ValuesAnswer = Schemas["Values"];
 
 export type StatusAnswer = Schemas["Status"];
+
+/** A note of a user on a time range or a function of a service. */
+export type Note = Schemas["Note"];
+export type NotesAnswer = Schemas["Notes"];

@@ -19,15 +19,15 @@ export type SubsecondHeatmapAnswer = Schemas["SubsecondHeatmap"];
 
 export const isFinal = (state: CaptureAnswer["state"]): boolean => state === "ready" || state === "stopped" || state === "failed";
 
-/** Asks for something to change; the answer, or null where there is none. Throws Failure. */
-export async function sendRequest<Answer>(method: "POST" | "DELETE", url: string, body?: unknown): Promise<Answer | null> {
+/** Asks for something to change; the answer, or null where there is none. `unauthorizedMessage` is said where a token is missing. Throws Failure. */
+export async function sendRequest<Answer>(method: "POST" | "PATCH" | "DELETE", url: string, body?: unknown, unauthorizedMessage: string = strings.capturesNeedToken): Promise<Answer | null> {
   let response: Response;
   try {
     response = await fetch(url, { method, headers: { "Content-Type": "application/json" }, body: body === undefined ? undefined : JSON.stringify(body) });
   } catch {
     throw new Failure("unreachable", strings.collectorDoesNotAnswer, strings.checkWhetherItHappened);
   }
-  if (!response.ok) throw await parseFailure(response, strings.capturesNeedToken);
+  if (!response.ok) throw await parseFailure(response, unauthorizedMessage);
   return response.status === 204 ? null : ((await response.json()) as Answer);
 }
 

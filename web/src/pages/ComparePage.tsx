@@ -11,6 +11,9 @@ import { ComparisonControls } from "../components/profile/ComparisonControls.tsx
 import { ComparedTimes } from "../components/controls/ComparedTimes.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { useSharedView } from "../components/controls/sharedView.ts";
+import { NotesButton } from "../components/notes/NotesButton.tsx";
+import { useServiceNotes } from "../components/notes/serviceNotes.ts";
+import { rfc3339, toEpochSeconds } from "../lib/times.ts";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { TYPE_NAMES } from "../components/answer/EmptyState.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
@@ -27,6 +30,7 @@ import * as strings from "../strings/comparisonStrings.tsx";
 export function ComparePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
+  useServiceNotes(refreshCount);
   const query = compareQuery(here);
   const request = useAnswer<FlameAnswer>(apiUrl(...query));
   const answered = request.isCurrent ? (request.answer?.sides ?? null) : null;
@@ -41,11 +45,19 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
       <Toolbar class="comparebar" label={strings.comparedSides}>
         <SidePickers range={range} sides={answered} isSettled={answered !== null || failure !== null} />
         {answered && <ComparedTimes sides={answered} ranges={request.answer?.ranges} />}
+        {answered && <SideNotes sides={answered} />}
       </Toolbar>
       {isWithoutSides ? <MissingVersion reason={failure.reason} message={failure.message} />
         : <AnswerView request={request} what={strings.comparison}>{(answer) => <ComparisonView answer={answer} isCurrent={request.isCurrent} />}</AnswerView>}
     </div>
   );
+}
+
+/** The notes on the times of both sides. A new one is on those of B. */
+function SideNotes({ sides }: { sides: readonly Side[] }) {
+  const spans = sides.map(({ from, until }) => ({ from: toEpochSeconds(from), until: toEpochSeconds(until) }));
+  const last = spans[spans.length - 1];
+  return <NotesButton draft={{ from: rfc3339(Math.floor(last.from)), until: rfc3339(Math.ceil(last.until)), spans }} />;
 }
 
 /** `isCurrent` is false while the answer is still the previous one, so nothing here may name the new sides. */

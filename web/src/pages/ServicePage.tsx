@@ -15,6 +15,9 @@ import { Toolbar } from "../components/ui/Toolbar.tsx";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
 import { DataQuality } from "../components/answer/DataQuality.tsx";
+import { NotesButton } from "../components/notes/NotesButton.tsx";
+import { useServiceNotes } from "../components/notes/serviceNotes.ts";
+import { parseTime, toAbsolute, type Range } from "../lib/times.ts";
 import { Timeline } from "../components/timeline/Timeline.tsx";
 import { ServicePods } from "../components/services/Workloads.tsx";
 import { totalSamples, formatRates } from "../viewmodels/qualitySummary.ts";
@@ -37,6 +40,7 @@ const BreakdownView = onDemand(async () => (await import("../components/breakdow
 export function ServicePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
+  useServiceNotes(refreshCount);
   const scope = { query: selectorOf(here.service, here.query), ...range, type: here.type };
   const timeline = useAnswer<TimelineAnswer>(apiUrl("timeline", scope));
   const query = ["flamegraph", { ...scope, ...treeParameters(here), ...sampleFilterParameters({ ...here, scope: "" }) }] as const;
@@ -56,6 +60,7 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
       <DeployList service={here.service} refreshCount={refreshCount} />
       <Endpoints />
       {flame.answer && side && side.samples > 0 && <ProfileQuality answer={flame.answer} side={side} notices={staleNotices(versions, range, Date.now() / 1000)} isUnversioned={versions.length > 0 && versions.every(({ version }) => version === "")} />}
+      <RangeNotes range={range} />
       <CompareLink timeline={timeline.answer} />
     </Toolbar>
   );
@@ -73,6 +78,13 @@ export function ServicePage({ refreshCount }: { refreshCount: number }) {
       </AnswerView>
     </div>
   );
+}
+
+/** The notes on the range of the page. */
+function RangeNotes({ range }: { range: Range }) {
+  const now = Date.now() / 1000;
+  const { from, until } = toAbsolute(range, now);
+  return <NotesButton draft={{ from, until, spans: [{ from: parseTime(from, now) ?? 0, until: parseTime(until, now) ?? now }] }} />;
 }
 
 /** The endpoints of the service, requested once it is opened. */

@@ -16,6 +16,7 @@ export const coverage = "Coverage";
 export const functions = "Functions";
 export const theCaptureForm = "the capture form";
 export const theCaptureProgress = "the captures in progress";
+export const theNotes = "the notes";
 export const thePalette = "the search";
 export const captures = "Captures";
 export const captureTitle = (capture: Printable) => `Capture ${capture}`;

@@ -3,6 +3,7 @@
 import { plural, type Printable } from "./counts.ts";
 
 // frameDescription
+export const keepTooltipHint = "t keeps this, with links";
 export const changeInB = (direction: string, subject: string, size: string) => `${direction} ${subject} in B (${size})`;
 export const withinCountingNoise = "within counting noise";
 export const notJudged = "not judged";

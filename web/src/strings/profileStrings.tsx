@@ -42,7 +42,15 @@ export const byName = "By name";
 export const moreMenu = "More ▾";
 export const moreOptions = "More options";
 
+// Notes
+export const notesButton = (notes: number) => (notes === 0 ? "Notes" : plural(notes, "note"));
+export const notesHint = "Notes on this time and on functions";
+export const noteRow = (number: number | null) => (number === null ? "note" : `note ${number}`);
+export const notesMenu = "Notes …";
+
 // FlamePanel
+export const keepTooltip = "Keep tooltip";
+export const closeTooltip = "Close";
 export const stack = "Stack";
 export const zoomIn = "Zoom in";
 export const resetZoom = "Reset zoom";

@@ -65,6 +65,7 @@ export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
 export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
 export const noData = "no data";
 export const stepData = (rate: Printable, pods: number, samples: number) => `${rate} · ${plural(pods, "pod")} · ${plural(samples, "sample")}`;
+export const noteAt = (text: Printable) => `note: ${text}`;
 export const overheadPaused = (stoppedShare: Printable) => `overhead: paused ${stoppedShare}`;
 export const noVersionLabelled = "(no version)";
 export const gap = (emptySpans: number) => `, ${plural(emptySpans, "gap")}`;
@@ -88,6 +89,8 @@ export const noVersionWord = "none";
 export const noDataHeading = "No data:";
 
 // TimelineSelection
+export const addNote = "Add note";
+export const addNoteHint = "Write a note on this range";
 export const backTo = (range: Printable) => `← back to ${range}`;
 export const selectedVersions = "Selected versions";
 export const seenBetween = (firstSeen: Printable, lastSeen: Printable) => `first seen ${firstSeen}, last ${lastSeen}`;
@@ -114,3 +117,23 @@ export const sAgo = (elapsed: Printable) => `${elapsed} s ago`;
 export const minAgo = (elapsed: Printable) => `${elapsed} min ago`;
 export const hAgo = (elapsed: Printable) => `${elapsed} h ago`;
 export const daysAgo = (elapsed: Printable) => `${elapsed} days ago`;
+
+// NotesDialog
+export const notes = "Notes";
+export const notesOn = (subject: ComponentChildren) => <>Notes on {subject}</>;
+export const noNotes = "There are no notes yet.";
+export const newNote = "New note:";
+export const changeNote = "Change the note:";
+export const namespace = "Namespace of its readers";
+export const noNamespace = "(none)";
+export const save = "Save";
+export const saveChange = "Save change";
+export const discardChange = "Discard change";
+export const editNote = "Edit";
+export const deleteNote = "Delete";
+export const reallyDelete = "Really delete?";
+export const showNotedRange = "Show range";
+export const showFunction = "Show function";
+export const anonymous = "anonymous";
+export const changedBy = (user: ComponentChildren, ago: Printable) => <>changed by {user} {ago}</>;
+export const notesNeedToken = "Only users with a token may write notes here.";

@@ -26,6 +26,7 @@ export function FlameGraph({ picture, selected, hovered, isLinked = null, top, c
       hover: (node) => events.current.hover(node),
       scroll: (to) => events.current.scroll(to),
       tap: (node) => (events.current.tap ?? events.current.zoom)(node),
+      ...(handlers.pin && { pin: (node: number, x: number, y: number) => events.current.pin?.(node, x, y) }),
       ...(handlers.menu && { menu: (node: number, x: number, y: number) => events.current.menu?.(node, x, y) }),
     }, camera);
     view.current = shown;

@@ -20,6 +20,10 @@ import { useKeys } from "../ui/useKeys.ts";
 import { ChangeLegend, CHANGE_LEGEND, ColourLegend } from "./Legends.tsx";
 import { ContextMenu } from "../ui/ContextMenu.tsx";
 import { makePicture } from "./makePicture.ts";
+import { PinnedTooltip } from "./PinnedTooltip.tsx";
+import { FunctionNotesButton } from "../notes/NotesButton.tsx";
+import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
+import { notesByName, withNotes } from "../notes/noteText.ts";
 import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
@@ -48,6 +52,7 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
   const camera = useMemo(() => new Camera(), []);
   const [isMoved, setIsMoved] = useState(false);
   const [menu, setMenu] = useState<{ node: number; x: number; y: number } | null>(null);
+  const [pinned, setPinned] = useState<{ node: number; x: number; y: number } | null>(null);
   const [isUnfolded, setUnfolded] = useState(false);
   const [pointedRow, setPointedRow] = useState(-1);
   const views = useRef<FlameGraphView[]>([]);
@@ -56,16 +61,20 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
     setSelected(focus);
     camera.reset();
     setMenu(null);
+    setPinned(null);
   }, [tree, focus]);
   const current = selected < tree.level.length ? selected : focus;
+  useLayoutEffect(() => setPinned((last) => (last && last.node !== current ? null : last)), [current]);
 
   const kinds = names.length === 1 ? (["single"] as const) : view === "sides" ? (["a", "b"] as const) : (["difference"] as const);
   const first = useMemo(() => firstLevel(tree, shape, metrics.total, focus), [metrics, focus]);
   const base = isUnfolded ? 0 : first;
+  const notes = serviceNotes.value;
+  const noted = useMemo(() => notesByName(tree, notes ?? []), [tree, notes]);
   const pictures = useMemo(() => {
     const marksBefore = countBefore(result?.hit ?? null, kinds[0] === "difference" ? changes : null);
-    return kinds.map((kind) => makePicture(kind, metrics, names, sig, { focus, base, hit: result?.hit ?? null, marksBefore, isUpward }, colour));
-  }, [metrics, result, focus, base, changes, sig, colour, kinds[0], isUpward]);
+    return kinds.map((kind) => makePicture(kind, metrics, names, sig, { focus, base, hit: result?.hit ?? null, marksBefore, isUpward }, colour, noted));
+  }, [metrics, result, focus, base, changes, sig, colour, kinds[0], isUpward, noted]);
 
   // Of a table beside the graph: its function under the pointer, else the one that is selected there.
   const chosenName = useMemo(() => (table && fn !== "" ? tree.names.findIndex((_, name) => nameKey(functionText(tree, name)) === fn) : -1), [tree, fn, !table]);
@@ -101,6 +110,7 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
     s: () => { if (current > 0) change(sandwichPlace(functionText(tree, tree.name[current]))); },
     l: () => { if (current > 0 && !tree.by) change(linesPlace(functionText(tree, tree.name[current]))); },
     d: dock,
+    t: () => (views.current.find((view) => view.isPointedAt) ?? views.current[0])?.pin(),
     Escape: () => zoom(0),
     "0": () => zoom(0),
   });
@@ -111,19 +121,28 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
   }, [result, metrics, focus, q]);
   const side = kinds[0] === "difference" ? null : 0;
   const legend = useMemo(() => (side === null ? [] : legendEntries(metrics, colour, side, focus)), [metrics, focus, colour, side]);
-  const description = describeFrame(metrics, current, focus);
-  const actions = () => {
+  const description = withNotes(describeFrame(metrics, current, focus), noted.get(tree.name[current]));
+  const hasFunction = current > 0 && !tree.by;
+  const copies = () => {
     const { function: name, file, line } = frameParts(description.title);
+    return [
+      { label: strings.copyFunction, act: () => void copy(name, strings.functionLabel) },
+      { label: strings.copyStack, key: "c", act: () => void copy(stack(), strings.stack) },
+      ...(file === "" ? [] : [{ label: line === "" ? strings.copyFile : strings.copyFileAndLine, act: () => void copy(line === "" ? file : `${file}:${line}`, strings.file) }]),
+    ];
+  };
+  const actions = () => {
+    const pin = menu;
     return [[
       ...(current === focus && !isMoved ? [] : [{ label: strings.zoomIn, key: "Enter", act: () => zoom(current) }]),
       ...(focusKey === "" && !isMoved ? [] : [{ label: strings.resetZoom, key: strings.esc, act: () => zoom(0) }]),
       ...(current === 0 ? [] : [{ label: strings.highlightAll, act: () => change({ q: searchable(description.title) }) }]),
       { label: isDocked.value ? strings.hideDetailsPanel : strings.showDetailsPanel, key: "d", act: () => (isDocked.value = !isDocked.value) },
+      ...(pin ? [{ label: strings.keepTooltip, key: "t", act: () => setPinned(pin) }] : []),
     ], frameActions(tree, current, place.value).map(({ label, key, changes: to }) => ({ label, key, act: () => change(to) })), [
-      { label: strings.copyFunction, act: () => void copy(name, strings.functionLabel) },
-      { label: strings.copyStack, key: "c", act: () => void copy(stack(), strings.stack) },
-      ...(file === "" ? [] : [{ label: line === "" ? strings.copyFile : strings.copyFileAndLine, act: () => void copy(line === "" ? file : `${file}:${line}`, strings.file) }]),
+      ...copies(),
       ...sourceItems(description.title),
+      ...(notes && hasFunction ? [{ label: strings.notesMenu, act: () => openNotes({ fn: functionText(tree, tree.name[current]) }) }] : []),
     ]];
   };
   const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
@@ -145,7 +164,7 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
           <div key={kinds[at]} class="graph" style={kinds.length === 2 ? { width: `${sideWidth(metrics, focus, at) * 100}%` } : undefined}>
             {kinds.length === 2 && <h2><span class={`side side-${at === 0 ? "a" : "b"}`}>{at === 0 ? "A" : "B"}</span> <bdi>{names[at].slice(2)}</bdi></h2>}
             <FlameGraph picture={picture} selected={current} hovered={hovered} isLinked={isLinked} zoom={zoom} select={setSelected} hover={setHovered} scroll={setTop} top={top}
-              camera={camera} onCreated={(view) => { views.current[at] = view; }} tap={() => (isDocked.value = true)} menu={(node, x, y) => setMenu({ node, x, y })} />
+              camera={camera} onCreated={(view) => { views.current[at] = view; }} tap={() => (isDocked.value = true)} menu={(node, x, y) => setMenu({ node, x, y })} pin={(node, x, y) => setPinned({ node, x, y })} />
           </div>
         ))}
       </div>
@@ -156,10 +175,18 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
         <button type="button" onClick={() => change(sandwichPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="s">{strings.sandwich}</button>
         {!tree.by && <button type="button" onClick={() => change(linesPlace(functionText(tree, tree.name[current])))} disabled={current === 0} title="l">{strings.lines}</button>}
         <button type="button" onClick={() => change({ q: searchable(description.title) })} disabled={current === 0}>{strings.highlightAll}</button>
+        {!tree.by && <FunctionNotesButton fn={functionText(tree, tree.name[current])} disabled={current === 0} />}
       </FrameDetails>
       </div>
       </div>
       {menu && <ContextMenu label={strings.actionsFor(description.title.slice(0, 80))} x={menu.x} y={menu.y} groups={actions()} close={() => setMenu(null)} />}
+      {pinned && pinned.node === current && (
+        <PinnedTooltip key={pinned.node} description={description} x={pinned.x} y={pinned.y} close={() => setPinned(null)}>
+          <SourceLink frame={description.title} isButton />
+          {copies().map(({ label, act }) => <button key={label} type="button" onClick={act}>{label}</button>)}
+          {hasFunction && <FunctionNotesButton fn={functionText(tree, tree.name[current])} disabled={false} />}
+        </PinnedTooltip>
+      )}
       <p class="unseen" role="status" aria-live="polite">{descriptionSentence(description)}</p>
       <div class="under">
         {side === null ? <ChangeLegend metrics={metrics} /> : <ColourLegend entries={legend} label={LEGEND_LABELS[colour === "state" && !metrics.states ? "package" : colour]} />}

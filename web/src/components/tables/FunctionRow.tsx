@@ -1,3 +1,5 @@
+import type { Note } from "../../api/answers.ts";
+import { noteLine } from "../notes/noteText.ts";
 import type { Change } from "../../flamegraph/tree/compare.ts";
 import { isSignificant, applySignificance } from "../../flamegraph/analysis/significance.ts";
 import { functionText, sandwichPlace } from "../../viewmodels/frameActions.ts";
@@ -99,8 +101,8 @@ interface RowOf {
   readonly formats: RowFormats;
 }
 
-export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, onSelect, showMenu }: RowOf & {
-  at: number; top: number; look: TableLook; link?: TableLink; onSelect?: () => void; showMenu: (from: HTMLElement) => void;
+export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, notes, onSelect, showMenu }: RowOf & {
+  at: number; top: number; look: TableLook; link?: TableLink; notes?: readonly Note[]; onSelect?: () => void; showMenu: (from: HTMLElement) => void;
 }) {
   const { tree, us } = metrics;
   const name = sums.name[row];
@@ -116,6 +118,7 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
         <div class="acting">
           <FunctionName text={text} title={link ? strings.selectInBoth : onSelect ? strings.chooseFunction : strings.findInFlameGraph} select={select ?? (() => change({ q: searchable(text), view: "flame" }))} />
           {isComparison && <Badge change={rowChange(metrics, sums, row, "total")} />}
+          {notes && <NoteMark notes={notes} isSelected={link !== undefined && name === link.selected} />}
           <span class="rowacts">
             {look !== "linked" && <SourceLink frame={text} />}
             {look !== "linked" && <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, name)) }} title={strings.callersAndCalleesHint}>{strings.sandwichLink}</Link>}
@@ -130,6 +133,12 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
       {look === "two" && <ChangeCells {...cells} />}
     </tr>
   );
+}
+
+/** That there are notes on a function, and where it is selected what they say. */
+function NoteMark({ notes, isSelected }: { notes: readonly Note[]; isSelected: boolean }) {
+  const text = notes.map(noteLine).join("\n");
+  return <span class="note-sign" title={text}><span aria-hidden="true">◥ </span><bdi class={isSelected ? "" : "unseen"}>{text}</bdi></span>;
 }
 
 function FunctionName({ text, title, select }: { text: string; title: string; select: () => void }) {

@@ -9,6 +9,8 @@ import { functionSums } from "../../flamegraph/analysis/functionSums.ts";
 import { signal } from "../../lib/signals.ts";
 import { change, place } from "../../lib/location.ts";
 import { count } from "../../strings/counts.ts";
+import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
+import { notesByName } from "../notes/noteText.ts";
 import { sourceItems } from "../controls/SourceLink.tsx";
 import { copy } from "../ui/CopyButton.tsx";
 import { useKeys } from "../ui/useKeys.ts";
@@ -45,6 +47,8 @@ export function FunctionTable({ metrics, names, onSelect, link }: { metrics: Tre
       (!matches || matches(tree.names[sums.name[row]])) && (!isComparison || !sig || (["total", "self"] as const).some((of) => isSignificant(rowChange(metrics, sums, row, of).direction))));
   }, [sums, q, key, sig]);
   const formats = useMemo(() => rowFormats(metrics, sums), [metrics, sums]);
+  const notes = serviceNotes.value;
+  const noted = useMemo(() => notesByName(tree, notes ?? []), [tree, notes]);
   const { box, shown, look: measure, go: focusAt, reveal } = useVirtualRows(rows.length, ROW_PIXELS, rows);
   const [menu, setMenu] = useState<{ readonly name: number; readonly x: number; readonly y: number } | null>(null);
   const nameAt = (at: number) => sums.name[rows[at]];
@@ -88,7 +92,7 @@ export function FunctionTable({ metrics, names, onSelect, link }: { metrics: Tre
         <tbody>
           <SpacerRow pixels={shown.above} />
           {Array.from(rows.subarray(shown.from, shown.until), (row, at) => (
-            <FunctionRow key={sums.name[row]} at={shown.from + at} row={row} sums={sums} metrics={metrics} top={top} formats={formats} look={look} link={link}
+            <FunctionRow key={sums.name[row]} at={shown.from + at} row={row} sums={sums} metrics={metrics} top={top} formats={formats} look={look} link={link} notes={noted.get(sums.name[row])}
               onSelect={onSelect && (() => onSelect(functionText(tree, sums.name[row])))} showMenu={(from) => showMenu(sums.name[row], from)} />
           ))}
           <SpacerRow pixels={shown.below} />
@@ -101,7 +105,7 @@ export function FunctionTable({ metrics, names, onSelect, link }: { metrics: Tre
   const rowMenu = menu && (
     <ContextMenu label={tree.names[menu.name].slice(0, 200)} x={menu.x} y={menu.y} close={() => setMenu(null)} groups={[
       nameActions(tree, menu.name, place.peek()).map(({ label: text, key: shortcut, changes }) => ({ label: text, key: shortcut, act: () => change(changes) })),
-      [{ label: strings.copyName, key: "c", act: () => void copy(functionText(tree, menu.name), strings.nameLabel) }, ...sourceItems(tree.names[menu.name])],
+      [{ label: strings.copyName, key: "c", act: () => void copy(functionText(tree, menu.name), strings.nameLabel) }, ...sourceItems(tree.names[menu.name]), ...(notes && !tree.by ? [{ label: strings.notesMenu, act: () => openNotes({ fn: functionText(tree, menu.name) }) }] : [])],
     ]} />
   );
   if (link) return <section class="functions" aria-label={label} onKeyDown={moveFocus}>{table}<p class="counted">{status}</p>{rowMenu}</section>;

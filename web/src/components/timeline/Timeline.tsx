@@ -9,6 +9,8 @@ import { percent, seconds as lasting, short } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
 import { coverageRemark, stopRemark, modeRemarks, formatShare } from "../../viewmodels/qualitySummary.ts";
 import { formatClock, parseTime, formatUtcOffset, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
+import { noteMarks, overlaps } from "../notes/noteText.ts";
+import { serviceNotes } from "../notes/serviceNotes.ts";
 import { CHART_PIXELS, TimelinePlot } from "./TimelinePlot.tsx";
 import { RemarkText } from "../answer/QualityLine.tsx";
 import { ZoomBack, TimelineSelection, PendingSides, zoomTo } from "./TimelineSelection.tsx";
@@ -93,7 +95,11 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const mean = sum(seconds) / Math.max(sum(pod_seconds), 1e-9);
   const pointed = at !== null && at < start.length ? at : null;
   const hasSamples = pointed !== null && value[pointed] !== null;
-  const describeStep = (i: number) => `${formatWithZone(start[i])} · ${value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i])}`;
+  const notes = noteMarks(serviceNotes.value ?? [], visible);
+  const describeStep = (i: number) => [
+    formatWithZone(start[i]), value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i]),
+    ...notes.filter((note) => overlaps(note, { from: start[i], until: start[i] + step })).map(({ text }) => strings.noteAt(text)),
+  ].join(" · ");
   const remarks = [
     ...modeRemarks({ modes: timeline.modes, quality: { ...quality, readers: [] } }),
     ...(hasSamples && pointed !== null
@@ -112,7 +118,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
       aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
       onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
-      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} notes={notes} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
     </div>
   );

@@ -5,11 +5,13 @@ import * as strings from "../../strings/timelineStrings.tsx";
 /** The height of the bars of an unfolded timeline. */
 export const CHART_PIXELS = 112;
 const AXIS = 20;
+/** Half the width of the triangle at the start of a note. */
+const NOTE_PIXELS = 5;
 
 /** The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does. */
-export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, markers, gaps, brush, cursor }: {
+export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, markers, notes = [], gaps, brush, cursor }: {
   width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[];
-  markers: readonly Marker[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
+  markers: readonly Marker[]; notes?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
 }) {
   const maximum = Math.max(...value.map((rate) => rate ?? 0), 0);
   const top = maximum > 0 ? rounded(maximum * 1.05) : 1;
@@ -38,6 +40,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
       {markers.map((marker, i) => !marker.isEarlier && <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={height} />)}
       {isStrip && newest && <text class="newest" x={Math.min(x(newest.at) + 4, width - 90)} y={11}>{newest.text.slice(0, 14)}</text>}
+      {notes.map((note, at) => <path key={at} class="note-mark" d={`M${(x(note.from) - NOTE_PIXELS).toFixed(1)} 0H${Math.max(x(note.until), x(note.from) + NOTE_PIXELS).toFixed(1)}v3H${(x(note.from) + NOTE_PIXELS / 2).toFixed(1)}L${x(note.from).toFixed(1)} ${NOTE_PIXELS * 2}z`} />)}
       {brush && spanRectangle(brush, "brush")}
       {cursor !== null && cursor < start.length && <line class="cursor" x1={x(start[cursor] + step / 2)} x2={x(start[cursor] + step / 2)} y1={0} y2={height} />}
       {!isStrip && axisTicks(range.from, range.until, Math.max(Math.floor((width - left) / 84), 2)).map((tick) => x(tick.at) < width - 30 && (

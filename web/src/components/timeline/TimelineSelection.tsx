@@ -7,6 +7,7 @@ import { LETTERS, timeRangeSide, type SideName } from "../../lib/sides.ts";
 import { signal } from "../../lib/signals.ts";
 import { formatRange, rfc3339, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
+import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
 import { Link } from "../ui/Controls.tsx";
 import * as strings from "../../strings/timelineStrings.tsx";
 
@@ -61,6 +62,7 @@ export function TimelineSelection({ span, range, versions, samples, onClear }: {
       <span class="quiet">{seconds(span.until - span.from)} · {strings.sampleCount(samples ?? 0)}</span>
       <button type="button" class="primary" onClick={() => zoomTo(span, range)}>{strings.zoomToRange}</button>
       <SetSideButtons to={{ side: timeRangeSide(place.value.query), from, until }} />
+      {serviceNotes.value && <button type="button" aria-haspopup="dialog" title={strings.addNoteHint} onClick={() => openNotes({ from, until, spans: [span] })}>{strings.addNote}</button>}
       <button type="button" onClick={onClear}>{strings.clear}</button>
     </div>
   );

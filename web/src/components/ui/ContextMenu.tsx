@@ -1,4 +1,5 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
+import { useFloating } from "./useFloating.ts";
 
 export interface MenuItem {
   readonly label: string;
@@ -12,35 +13,16 @@ export function ContextMenu({ label, x, y, groups, close }: {
   label: string; x: number; y: number; groups: readonly (readonly MenuItem[])[]; close: () => void;
 }) {
   const menu = useRef<HTMLDivElement>(null);
-  const previousFocus = useRef(document.activeElement);
   const wasPressed = useRef(false);
   const latest = useRef(close);
   latest.current = close;
-  // Before the next key press, which may close it again.
+  useFloating(menu, x, y, close, "[role=menuitem]", label);
   useLayoutEffect(() => {
-    const box = menu.current as HTMLDivElement;
     const closeLatest = () => latest.current();
-    const closeOutside = (event: Event) => {
-      if (!box.contains(event.target as Node)) closeLatest();
-    };
-    document.addEventListener("pointerdown", closeOutside, true);
     window.addEventListener("blur", closeLatest);
-    return () => {
-      document.removeEventListener("pointerdown", closeOutside, true);
-      window.removeEventListener("blur", closeLatest);
-      const at = document.activeElement;
-      if ((at === document.body || box.contains(at)) && previousFocus.current instanceof HTMLElement) previousFocus.current.focus({ preventScroll: true });
-    };
+    return () => window.removeEventListener("blur", closeLatest);
   }, []);
   const items = () => [...(menu.current?.querySelectorAll<HTMLElement>("[role=menuitem]") ?? [])];
-  // Not popover=auto, which the release of a long press would close again.
-  useLayoutEffect(() => {
-    const box = menu.current as HTMLDivElement;
-    box.showPopover();
-    box.style.left = `${Math.max(Math.min(x, window.innerWidth - box.offsetWidth - 8), 4)}px`;
-    box.style.top = `${Math.max(Math.min(y, window.innerHeight - box.offsetHeight - 8), 4)}px`;
-    items()[0]?.focus({ preventScroll: true });
-  }, [x, y, label]);
   const key = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     // Single keys mean something to the page behind; here a letter goes to the next item that begins with it.

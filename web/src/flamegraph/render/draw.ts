@@ -22,6 +22,8 @@ export interface Scene {
   readonly isUpward?: boolean;
   /** The frames that something beside the graph points at. */
   readonly isLinked?: ((node: number) => boolean) | null;
+  /** The frames that somebody wrote a note on. */
+  readonly isNoted?: ((node: number) => boolean) | null;
   readonly selected: number;
   readonly hovered: number;
 }
@@ -85,7 +87,7 @@ export const FADE_SHARE = 0.72;
 
 /** Draws the rows in view. Everything it shows was computed before; it only paints. */
 export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: Surface): void {
-  const { boxes, hit, style: styleOf, focusLevel, isUpward, isLinked } = scene;
+  const { boxes, hit, style: styleOf, focusLevel, isUpward, isLinked, isNoted } = scene;
   const { rowStart, order, sliver } = boxes;
   const { colours, ratio, raster: { pixels, width: pixelWidth, height: pixelHeight } } = surface;
   const gap = Math.max(Math.round(ratio), 1);
@@ -93,6 +95,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
   const labelled: number[] = [];
   const slivers: number[] = [];
   const linked: number[] = [];
+  const noted: number[] = [];
   const colourOf = (i: number, style: BoxStyle) => colours.of(style.fill, (hit !== null && hit[boxes.node[i]] === 0) || (isUpward ? boxes.level[i] > focusLevel : boxes.level[i] < focusLevel));
   const run = (line: Uint32Array, i: number, style: BoxStyle) => {
     const left = Math.round(boxes.x[i] * ratio);
@@ -118,6 +121,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
       if (boxes.width[i] > minLabelWidth || style.hatch !== "") labelled.push(i);
       if (boxes.width[i] > 1 && sliver[i]) slivers.push(i);
       if (isLinked && !sliver[i] && isLinked(boxes.node[i])) linked.push(i);
+      if (isNoted && boxes.width[i] > NOTE_PIXELS && !sliver[i] && isNoted(boxes.node[i])) noted.push(i);
     }
     // What a search marks lies on top of its neighbours.
     for (const i of slivers) run(line, i, styleOf(boxes.node[i]));
@@ -137,8 +141,24 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
     const maxCharacters = Math.floor((width - 6) / surface.characterWidth);
     label(context, boxLabel(style, width, maxCharacters), Math.round(boxes.x[i]), y, width, maxCharacters);
   }
+  for (const i of noted) fold(context, boxes, i, colourOf(i, styleOf(boxes.node[i])).textColour, surface);
   for (const i of linked) outline(context, boxes, i, 2, surface);
   for (const node of [scene.hovered, scene.selected]) if (node >= 0) outline(context, boxes, boxOf(boxes, node), node === scene.selected ? 2 : 1, surface);
+}
+
+/** The side of a note's mark. */
+const NOTE_PIXELS = 9;
+
+/** The mark of a note: the upper right corner of a box, folded. */
+function fold(context: CanvasRenderingContext2D, boxes: Boxes, i: number, colour: string, surface: Surface): void {
+  const right = boxes.x[i] + boxes.width[i] - 1;
+  const top = boxes.level[i] * ROW_PIXELS - surface.scroll;
+  context.fillStyle = colour;
+  context.beginPath();
+  context.moveTo(right - NOTE_PIXELS, top);
+  context.lineTo(right, top);
+  context.lineTo(right, top + NOTE_PIXELS);
+  context.fill();
 }
 
 function outline(context: CanvasRenderingContext2D, boxes: Boxes, i: number, lineWidth: number, surface: Surface): void {

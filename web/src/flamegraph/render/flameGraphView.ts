@@ -22,7 +22,7 @@ export class FlameGraphView {
   private readonly scroller = createElement("div", "flame-scroll");
   private readonly spacer = createElement("div", "flame-spacer");
   private readonly canvas = document.createElement("canvas");
-  private readonly tooltip = new Tooltip();
+  private readonly tooltip: Tooltip;
   private readonly minimap: Minimap;
   private readonly context: CanvasRenderingContext2D;
   private readonly observer: ResizeObserver;
@@ -49,6 +49,7 @@ export class FlameGraphView {
   private isTouchSelection = false;
 
   constructor(private readonly host: HTMLElement, private readonly answers: FlameGraphEvents, private readonly camera = new Camera()) {
+    this.tooltip = new Tooltip(answers.pin !== undefined);
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-roledescription", strings.roleDescription);
@@ -135,6 +136,17 @@ export class FlameGraphView {
     this.request();
   }
 
+  /** Keeps the tooltip of the frame under the pointer, or else of the selected one, where it is. */
+  pin(): void {
+    const place = this.tooltip.place();
+    if (place) this.pinAt(this.hovered, place.x, place.y);
+    else this.pinAt(this.selected, ...this.below(this.selected));
+  }
+
+  get isPointedAt(): boolean {
+    return this.tooltip.place() !== null;
+  }
+
   focus(): void {
     this.canvas.focus({ preventScroll: true });
   }
@@ -155,6 +167,7 @@ export class FlameGraphView {
         fill: css(style.fill),
         hatch: style.hatch,
         hit: picture.hit !== null && picture.hit[node] === 1,
+        ...(picture.isNoted?.(node) && { isNoted: true }),
       };
     });
   }
@@ -271,7 +284,7 @@ export class FlameGraphView {
     const { fills, outline } = this.theme;
     const scene: Scene = {
       boxes: placed, style: picture.style, hit: picture.hit, focusLevel: this.rowOf(picture.focus), isUpward: picture.isUpward,
-      isLinked: this.isLinked, selected: this.outlinedNode(), hovered: this.hovered,
+      isLinked: this.isLinked, isNoted: picture.isNoted, selected: this.outlinedNode(), hovered: this.hovered,
     };
     const top = scroller.scrollTop;
     draw(this.context, scene, { width: size.width, height: size.height, scroll: top, characterWidth: this.characterWidth, ratio: size.ratio, outline, colours: fills, raster });
@@ -364,6 +377,7 @@ export class FlameGraphView {
   private press(event: MouseEvent, byTouch: boolean): void {
     const node = this.nodeAt(event.offsetX, event.offsetY);
     if (node < 0) return;
+    if (event.shiftKey && this.answers.pin) return this.pinAt(node, event.clientX, event.clientY);
     const again = node === this.selected && this.isTouchSelection;
     this.isTouchSelection = byTouch;
     this.choose(node);
@@ -399,7 +413,7 @@ export class FlameGraphView {
     else if (event.key === "Home") this.choose(picture.focus);
     else if (event.key === "+" || event.key === "=") this.zoomBy(0.8);
     else if (event.key === "-") this.zoomBy(1.25);
-    else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) this.menuHere();
+    else if (event.key === "ContextMenu" || (event.key === "F10" && event.shiftKey)) this.menu(this.selected, ...this.below(this.selected));
     else return;
     event.preventDefault();
   }
@@ -412,14 +426,21 @@ export class FlameGraphView {
     this.moveTo(zoomed(range, Math.min(Math.max((middle - range.from) / range.span, 0), 1), factor));
   }
 
-  /** The menu of the selected frame, below its box. */
-  private menuHere(): void {
+  /** Where on the screen a frame's box ends below. */
+  private below(node: number): [x: number, y: number] {
     this.settle();
-    const box = this.placed ? boxOf(this.placed, this.selected) : -1;
+    const box = this.placed ? boxOf(this.placed, node) : -1;
     const { left, top } = this.canvas.getBoundingClientRect();
     const x = box < 0 || !this.placed ? 0 : this.placed.x[box] + Math.min(this.placed.width[box] / 2, 40);
     const y = box < 0 || !this.placed ? 0 : (this.placed.level[box] + 1) * ROW_PIXELS - this.scroller.scrollTop;
-    this.menu(this.selected, left + x, top + y);
+    return [left + x, top + y];
+  }
+
+  private pinAt(node: number, x: number, y: number): void {
+    if (node < 0 || !this.answers.pin) return;
+    this.hover(-1);
+    this.choose(node);
+    this.answers.pin(node, x, y);
   }
 
   private choose(node: number): void {

@@ -19,6 +19,8 @@ export interface Picture {
   /** Whether the roots are at the bottom, and callees above their callers. */
   readonly isUpward?: boolean;
   readonly label: string;
+  /** The frames that somebody wrote a note on. */
+  readonly isNoted?: ((node: number) => boolean) | null;
 }
 
 /** The visible part of a graph, from which picture files are made. */
@@ -44,6 +46,8 @@ export interface FlameGraphEvents {
   tap?(node: number): void;
   /** A right click, a long press or the menu key on a frame; where on the screen. */
   menu?(node: number, x: number, y: number): void;
+  /** A key, or a click with Shift, keeps the tooltip of a frame; where on the screen. */
+  pin?(node: number, x: number, y: number): void;
 }
 
 /** One entry of the draw list, for tests and for reading a picture without eyes. */
@@ -58,4 +62,6 @@ export interface DrawnBox {
   readonly fill: string;
   readonly hatch: string;
   readonly hit: boolean;
+  /** Only where it is. */
+  readonly isNoted?: true;
 }

@@ -1,10 +1,12 @@
 import type { Description } from "../analysis/frameDescription.ts";
+import * as strings from "../../strings/frameStrings.ts";
 
 /** What a pointer over a frame shows. Names come from anywhere: they are set as text only. */
 export class Tooltip {
   readonly element = document.createElement("div");
 
-  constructor() {
+  /** `canStay`: whether a key keeps it, with its links. */
+  constructor(private readonly canStay: boolean) {
     this.element.className = "flame-tooltip";
     this.element.hidden = true;
     // The line under the graph says the same to those who cannot point.
@@ -22,7 +24,9 @@ export class Tooltip {
       meaning.textContent = value;
       list.append(term, meaning);
     }
-    this.element.replaceChildren(heading, list);
+    const hint = document.createElement("p");
+    hint.textContent = strings.keepTooltipHint;
+    this.element.replaceChildren(heading, list, ...(this.canStay ? [hint] : []));
   }
 
   /** Beside the pointer, on the side where there is room. */
@@ -33,6 +37,12 @@ export class Tooltip {
     const top = clientY + 18 + offsetHeight > window.innerHeight ? clientY - 18 - offsetHeight : clientY + 18;
     this.element.style.left = `${Math.max(left, 4)}px`;
     this.element.style.top = `${Math.max(top, 4)}px`;
+  }
+
+  /** Where it is on the screen; null while it is hidden. */
+  place(): { x: number; y: number } | null {
+    const { left, top } = this.element.getBoundingClientRect();
+    return this.element.hidden ? null : { x: left, y: top };
   }
 
   hide(): void {
