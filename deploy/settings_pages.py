@@ -49,6 +49,7 @@ COLLECTOR = Page(
         "Retention and compaction": "retention_.* compact_.* deletion_.* orphan_.*",
         "Queries": "query_.* max_(queries|waiting_queries|range_days) default_nodes "
         "max_(nodes|points|rows|cells|export_frames) answer_.* cache_.* clickhouse_.* core_.*",
+        "Metrics from profiles": "profile_metrics_.*",
         "Comparisons": "comparison_.* max_verdict_.* prometheus_.*",
         "Deploys": "deploy.* alertmanager_.*",
         "Captures": "captures capture_.* timeline_recording_.*",
@@ -75,6 +76,7 @@ COLLECTOR = Page(
         "kubernetes_namespaces": "kubernetes.namespaces",
         "listen": CHART,
         "path_prefix": "collector.pathPrefix",
+        "profile_metrics_file": "collector.profileMetrics.rules",
         "public_url": "collector.deploys.publicUrl",
         "read_proxy_groups_header": "collector.auth.proxy.groupsHeader",
         "read_proxy_header": "collector.auth.proxy.userHeader",

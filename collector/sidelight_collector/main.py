@@ -48,6 +48,8 @@ from sidelight_collector.kubernetes_wiring import allow_one_time_tokens, build_c
 from sidelight_collector.metrics import Metrics, enable_multiprocess_metrics
 from sidelight_collector.notes.note_repository import NotePolicy, NoteRepository
 from sidelight_collector.notes.note_routes import NoteRoutes
+from sidelight_collector.profile_metrics.metrics_endpoint import ProfileMetricsEndpoint
+from sidelight_collector.profile_metrics.rule_file import load_rule_file
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.runtime import worker
 from sidelight_collector.runtime.certificate_reload import CertificateReloader, get_time
@@ -108,6 +110,8 @@ def main(settings: Settings) -> int:
     tokens, _ = load_tokens(settings), load_read_policy(settings)
     if files := settings.certificate_files:
         files.read(get_time())
+    if settings.profile_metrics_file:
+        load_rule_file(settings.profile_metrics_file)
     store = open_configured_store(settings)
     verified = verify_store(store)
     _log.info("store verified", kind=store.kind, where=store.location, format=verified.format)
@@ -214,12 +218,6 @@ async def serve(
     auth = AuthContext(settings, tokens, metrics)
     files = settings.certificate_files if context is None or context.sockets else None
     certificate = CertificateReloader(files, metrics) if files else None
-    readiness = Readiness(
-        problems=lambda: [
-            *auth.describe_problems(),
-            *(certificate.describe_problems() if certificate else ()),
-        ]
-    )
     ingest_stats = SharedIngestStats(context.shared_dir, context.name) if context else IngestStats()
     store = InstrumentedStore(bare_store, metrics)
     dedup_cache = DedupCache(settings.dedup_cache_entries)
@@ -239,6 +237,19 @@ async def serve(
         build_clickhouse_stage1(settings, metrics),
         disk.invalidate if disk else lambda _: None,
         build_prometheus(settings, metrics),
+    )
+    profile_metrics = ProfileMetricsEndpoint(
+        settings.profile_metrics_file if serves else None,
+        engine,
+        settings.profile_metrics_max_series,
+        metrics,
+    )
+    readiness = Readiness(
+        problems=lambda: [
+            *auth.describe_problems(),
+            *(certificate.describe_problems() if certificate else ()),
+            *profile_metrics.describe_problems(),
+        ]
     )
     lease_seconds = settings.compact_lease_seconds
     deploys = made_deploys(settings, store, engine, metrics, stop)
@@ -320,6 +331,7 @@ async def serve(
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
         origin_policy=OriginPolicy(is_loopback(settings.address[0]), settings.allowed_hosts),
+        metric_routes=profile_metrics.routes() if serves else (),
     )
     app.on_cleanup.append(mcp.close)
     guard.protect(app)
@@ -359,6 +371,11 @@ async def serve(
                 reloading = auth.reloader.run(stop, settings.auth_check_interval_seconds)
                 roots.create_task(
                     run_root_task(stop, "tokens", reloading), name="load changed tokens and rules"
+                )
+            if profile_metrics.reloader:
+                reloading = profile_metrics.reloader.run(stop, settings.auth_check_interval_seconds)
+                roots.create_task(
+                    run_root_task(stop, "profile metrics", reloading), name="load changed profile metrics"
                 )
             if maintains_store:
                 roots.create_task(
@@ -407,6 +424,7 @@ async def serve(
             await server.cleanup()
     finally:
         await server.cleanup()
+        profile_metrics.close()
         await captures.coordinator.shutdown()
         ingest_handler.close()
         auth.close()

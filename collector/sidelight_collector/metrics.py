@@ -331,6 +331,23 @@ class Metrics:
         )
         for outcome in ("loaded", "failed"):
             self.auth_reloads.labels(outcome)
+        self.profile_rule_evaluations = self._counter(
+            "sidelight_profile_rule_evaluations",
+            "Evaluations of groups of rules for metrics from profiles: computed, failed.",
+            ("outcome",),
+        )
+        self.profile_rule_reloads = self._counter(
+            "sidelight_profile_rule_reloads",
+            "Checks of --profile-metrics-file that found a change or a fault: loaded, failed.",
+            ("outcome",),
+        )
+        for computed, outcome in (("computed", "loaded"), ("failed", "failed")):
+            self.profile_rule_evaluations.labels(computed)
+            self.profile_rule_reloads.labels(outcome)
+        self.profile_rule_series_dropped = self._gauge(
+            "sidelight_profile_rule_series_dropped",
+            "Series of metrics from profiles that a limit dropped in the last answer.",
+        )
         self.workers = self._gauge("sidelight_workers", "Serving processes.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."

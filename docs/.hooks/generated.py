@@ -31,6 +31,7 @@ _TITLES = {
     "deploys": "Follow deploys",
     "notes": "Write notes",
     "pyroscope": "Query as Pyroscope's clients do",
+    "prometheus": "Metrics for Prometheus",
     "write": "Send windows",
 }
 _MANY_PATHS = 4

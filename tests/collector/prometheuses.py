@@ -63,12 +63,12 @@ def _varint(value: int) -> bytes:
 
 
 @contextmanager
-def prometheus(folder: Path) -> Iterator[Server]:
-    """A Prometheus on loopback that scrapes nothing."""
+def prometheus(folder: Path, config: str = "global: {}\n") -> Iterator[Server]:
+    """A Prometheus on loopback that scrapes nothing, unless its configuration says so."""
     binary = shutil.which("prometheus")
     assert binary, "these tests need Debian's prometheus: run `make tools`"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "prometheus.yml").write_text("global: {}\n")
+    (folder / "prometheus.yml").write_text(config)
     url = f"http://127.0.0.1:{free_port()}"
     argv = [
         binary,

@@ -32,10 +32,10 @@ CAPTURES = {
     (path, method)
     for path, operations in DOCUMENT["paths"].items()
     for method, operation in operations.items()
-    if {"captures", "cluster", "deploys", "notes", "pyroscope"} & set(operation["tags"])
+    if {"captures", "cluster", "deploys", "notes", "prometheus", "pyroscope"} & set(operation["tags"])
 }
 """Documented here, held to it in test_captures_api.py, test_discovery_api.py, test_deploys_api.py,
-test_notes_api.py and test_grafana_queries.py."""
+test_notes_api.py, test_profile_metrics_scrape.py and test_grafana_queries.py."""
 PATHS: Mapping[str, Any] = {
     path: operations["get"]
     for path, operations in DOCUMENT["paths"].items()

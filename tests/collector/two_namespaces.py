@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, closing
 from copy import deepcopy
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,6 +26,7 @@ from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.http.pyroscope.selector_mapping import TYPE_IDS
 from sidelight_collector.kubernetes_discovery import watcher
 from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind
+from sidelight_collector.profile_metrics.rules import RuleGroup
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
@@ -40,6 +42,14 @@ user:root = *
 user:alice = alpha
 user:eve = al*
 user:both = alpha, beta
+"""
+PROFILE_METRICS = """
+groups:
+  - name: functions
+    rules:
+      - record: shop_function_threads
+        type: wall
+        by: [namespace, service, function]
 """
 MARK = "betamark"
 RANGE = {"from": "-1h", "until": "now"}
@@ -144,6 +154,7 @@ def questions(of: Filled, link: str, range_: Mapping[str, str] = RANGE) -> Quest
             ("notes", {"service": NOTED_SERVICE, "namespace": "beta", **range_}),
         ],
         "/l/{id}": [(f"!/l/{link}", {})],
+        "/metrics/profiles": [("/metrics/profiles", {})],
         "/pyroscope/render": [
             ("/pyroscope/render", {**range_, "query": f"{TYPE_IDS[ProfileType.WALL]}{selector}"})
             for selector in SELECTORS
@@ -247,7 +258,9 @@ async def open_place(
         apps.append(build(*given, **named))
         return apps[-1]
 
+    (folder / "profile_metrics").write_text(PROFILE_METRICS)
     settings: dict[str, Any] = {
+        "profile_metrics_file": folder / "profile_metrics",
         "read_rules_file": folder / "rules",
         "read_proxy_header": "X-User",
         "trusted_proxies": (parse_network("127.0.0.1"),),
@@ -262,6 +275,9 @@ async def open_place(
         patch.setattr(main, "open_cluster", lambda _: cluster)
         patch.setattr(kubernetes_wiring, "REFRESH_SECONDS", 0.0)
         patch.setattr(watcher, "TICK_SECONDS", 0.05)
+        # The windows are younger than a complete interval. Each scrape has another end, so none is cached.
+        until_ns = count(time.time_ns() // 10**9 * 10**9 + 3600 * 10**9)
+        patch.setattr(RuleGroup, "find_interval", lambda *_: ((end := next(until_ns)) - 7200 * 10**9, end))
         async with serving(store, tokens, **settings) as collector:
             place = Place(collector, apps[-1], store, cluster)
             made = await place.ask(

@@ -19,6 +19,7 @@ from sidelight import main
 from sidelight.settings import format_flag, format_variable
 from sidelight_collector.answers.endpoints import METRICS as ENDPOINT_METRICS
 from sidelight_collector.metrics import Metrics as CollectorMetrics
+from sidelight_collector.profile_metrics.exposition import METRICS as RULE_METRICS
 from sidelight_injector.metrics import Metrics as InjectorMetrics
 from sidelight_sidecar.metrics import SidecarMetrics
 from tests.tools.site import read_page
@@ -186,7 +187,7 @@ def test_every_metric_that_is_named_exists():
         for metric in metrics.registry.collect()
         for ending in endings.get(metric.type, ("",))
     }
-    known |= set(ENDPOINT_METRICS)
+    known |= {*ENDPOINT_METRICS, *RULE_METRICS}
     packages = {f"sidelight_{name}" for name in (*PACKAGES, "native")}
     found = named(r"(?<![\w./-])sidelight_[a-z0-9_]+(?![\w-]|\.[a-z])")
     elsewhere = {

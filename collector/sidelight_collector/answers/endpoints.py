@@ -171,10 +171,10 @@ def format_prometheus(costs: EndpointCosts) -> str:
                     "framework": framework,
                     "type": costs["type"],
                 }
-                own = ",".join(f'{key}="{_escape_label(text)}"' for key, text in pairs.items())
+                own = ",".join(f'{key}="{escape_label(text)}"' for key, text in pairs.items())
                 lines.append(f"{name}{{{own}}} {value:.9g}")
     return "".join(f"{line}\n" for line in lines)
 
 
-def _escape_label(value: str) -> str:
+def escape_label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -157,10 +157,10 @@ def _select_table(by: CostOrder, tables: tuple[F64, F64]) -> F64:
 
 def _matches(frame: Frame, search: str) -> bool:
     """Whether the frame or its dotted name contains the text, which is in lower case."""
-    return search in f"{frame.function} ({frame.file})".casefold() or search in _name_dotted(frame).casefold()
+    return search in f"{frame.function} ({frame.file})".casefold() or search in name_dotted(frame).casefold()
 
 
-def _name_dotted(frame: Frame) -> str:
+def name_dotted(frame: Frame) -> str:
     """Turn `dumps (json/__init__.py)` into `json.dumps`."""
     module = frame.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return f"{module}.{frame.function}"

@@ -99,6 +99,7 @@ CONNECT_ROUTE: Final = "/{service}/{method}"
 """Any other method of the Connect protocol."""
 PYROSCOPE_PATHS: Final = (PUSH_PATH, "/ingest", "/pyroscope/ingest")
 """Paths to which clients of Pyroscope send profiles."""
+PROFILE_METRICS_PATH: Final = "/metrics/profiles"
 RENDER_PATHS: Final = ("/pyroscope/render", "/pyroscope/render-diff", "/pyroscope/label-values")
 """Paths of Pyroscope's older read API."""
 
@@ -321,13 +322,13 @@ def is_connect(route: str) -> bool:
 def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
-    Pages, probes and metrics are open. Clients of Pyroscope and OTLP need WRITE to send, and READ to
-    query. Below /api/, GET needs READ and other methods need WRITE. Users start and end captures, so POST,
-    PATCH and DELETE of captures, deploys and notes need CAPTURE; sidecars PUT results with WRITE. A link
-    reveals a query of a user, so links need READ, also to create one. Tools for agents need READ; each
-    request that they send is checked by itself.
+    Pages, probes and the collector's own metrics are open; metrics from profiles need READ. Clients of
+    Pyroscope and OTLP need WRITE to send, and READ to query. Below /api/, GET needs READ and other methods
+    need WRITE. Users start and end captures, so POST, PATCH and DELETE of captures, deploys and notes need
+    CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a user, so links need READ, also to
+    create one. Tools for agents need READ; each request that they send is checked by itself.
     """
-    if route.startswith("/l/") or route in ("/api/v1/links", "/mcp"):
+    if route.startswith("/l/") or route in ("/api/v1/links", "/mcp", PROFILE_METRICS_PATH):
         return Permission.READ
     if route in (*PYROSCOPE_PATHS, OTLP_PATH):
         return Permission.WRITE

@@ -31,14 +31,7 @@ from sidelight_collector.arrow_ops import (
     to_int64_numpy,
     to_strings,
 )
-from sidelight_collector.query.engine.window_cells import CellLookup
-from sidelight_collector.query.engine.window_sums import (
-    MAX_BATCH_ROWS,
-    merge_sums,
-    plan_scans,
-    read_scans,
-)
-from sidelight_collector.query.engine.window_sums import SUM_SCHEMA as SUMS
+from sidelight_collector.query.engine.window_cells import sum_window_cells
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_time
 from sidelight_collector.query.select.window_query import select_side_windows
@@ -315,20 +308,5 @@ def sum_stacks_by_cell(context: QueryContext, observations: SideObservations) ->
 
     A key may occur more than once.
     """
-    parts: list[pa.Table] = []
-    rows = 0
-    cell_lookup = CellLookup(observations.windows, pa.array(observations.cell_ids, pa.int32()))
-    for scan, table in read_scans(
-        context, plan_scans(context, observations.windows, use_days=observations.has_whole_day_blocks)
-    ):
-        cell = cell_lookup.find_cells(scan, table)
-        keyed = table.select(SUMS.names).append_column(_CELL_COLUMN, cell)
-        parts.append(keyed.filter(cell.is_valid()) if cell.null_count else keyed)
-        rows += len(parts[-1])
-        if rows >= MAX_BATCH_ROWS:
-            parts = [merge_sums(parts, extra_keys=[_CELL_COLUMN])]
-            rows = len(parts[0])
-            context.deadline.remaining()
-    if not parts:
-        return SUMS.empty_table().append_column(_CELL_COLUMN, pa.array([], pa.int32()))
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    cells = pa.array(observations.cell_ids, pa.int32())
+    return sum_window_cells(context, observations.windows, cells, use_days=observations.has_whole_day_blocks)

@@ -42,12 +42,13 @@ def build_app(
     path_prefix: str = "",
     build: str = __version__,
     origin_policy: OriginPolicy = ANY_HOST,
+    metric_routes: Sequence[web.RouteDef] = (),
 ) -> web.Application:
     """Build an application that serves `routes` below `path_prefix`.
 
-    It also serves /livez, /readyz and /metrics, both with and without the prefix, because probes and
-    Prometheus connect without a proxy. Every response of the API, errors included, has `build` in a header:
-    pages of another build then offer to reload.
+    It also serves /livez, /readyz, /metrics and `metric_routes`, all with and without the prefix, because
+    probes and Prometheus connect without a proxy. Every response of the API, errors included, has `build` in
+    a header: pages of another build then offer to reload.
     """
     if isinstance(authorizer, BearerTokens):
         authorizer = Authorizer(authorizer)
@@ -68,7 +69,7 @@ def build_app(
             response.headers["Sidelight-Build"] = build
 
     app.on_response_prepare.append(name_build)
-    probe_routes = _probe_routes(metrics, readiness)
+    probe_routes = [*_probe_routes(metrics, readiness), *metric_routes]
     app.add_routes([_add_prefix(path_prefix, route) for route in [*probe_routes, *routes]])
     if path_prefix:
         app.add_routes(probe_routes)

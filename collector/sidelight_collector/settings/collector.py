@@ -55,6 +55,7 @@ _POSITIVE_SETTINGS = (
     "timeline_recording_max_speedscope_frames",
     "max_export_frames",
     "max_link_bytes",
+    "profile_metrics_max_series",
 )
 
 _CENTURY_DAYS = 36_525

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from sidelight.settings import BadSetting, parse_nonnegative_int, parse_positive_float, parse_seconds, setting
-from sidelight_collector.settings.forwarding import ForwardingSettings
+from sidelight_collector.settings.profile_metrics import ProfileMetricsSettings
 from sidelight_model.gates import BadCondition, parse_condition
 
 MAX_RETENTION_DAYS: Final = 36_525
@@ -49,7 +49,7 @@ def parse_plain_url(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class DeploySettings(ForwardingSettings):
+class DeploySettings(ProfileMetricsSettings):
     """Settings of deploys; the collector's `Settings` include them."""
 
     deploys: bool = setting(

@@ -1097,6 +1097,26 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/metrics/profiles": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        /**
+         * Read metrics from profiles, for Prometheus
+         * @description The metrics of the rules in `--profile-metrics-file`; without such a file, 404.
+         */
+        readonly get: operations["profileMetrics"];
+        readonly put?: never;
+        readonly post?: never;
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -9602,6 +9622,38 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 429: components["responses"]["TooMany"];
             readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly profileMetrics: {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody?: never;
+        readonly responses: {
+            /** @description Gauges, each the mean over the last complete interval of its group of rules. */
+            readonly 200: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /** @example shop_json_cores{service="shop"} 0.9 */
+                    readonly "text/plain": string;
+                };
+            };
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["Forbidden"];
+            /** @description The collector has no `--profile-metrics-file`. */
+            readonly 404: {
+                headers: {
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    readonly "application/json": components["schemas"]["Error"];
+                };
+            };
         };
     };
 }

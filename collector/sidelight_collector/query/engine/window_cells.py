@@ -8,10 +8,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import Array, combine_chunks
-from sidelight_collector.query.engine.window_sums import Scan
+from sidelight_collector.query.engine.window_sums import (
+    MAX_BATCH_ROWS,
+    SUM_SCHEMA,
+    Scan,
+    merge_sums,
+    plan_scans,
+    read_scans,
+)
+from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.windows import SelectedWindows
 
 _CELL_COLUMN: Final = "cell"
+
+
+def sum_window_cells(
+    context: QueryContext, windows: SelectedWindows, cells: Array, *, use_days: bool
+) -> pa.Table:
+    """Sum the samples by state of each (service, h, period_ns) in each `cell`.
+
+    `cells` has the cell (int32) of each row of the windows' table. A key may occur more than once.
+    """
+    parts: list[pa.Table] = []
+    rows = 0
+    lookup = CellLookup(windows, cells)
+    for scan, table in read_scans(context, plan_scans(context, windows, use_days=use_days)):
+        cell = lookup.find_cells(scan, table)
+        keyed = table.select(SUM_SCHEMA.names).append_column(_CELL_COLUMN, cell)
+        parts.append(keyed.filter(cell.is_valid()) if cell.null_count else keyed)
+        rows += len(parts[-1])
+        if rows >= MAX_BATCH_ROWS:
+            parts = [merge_sums(parts, extra_keys=[_CELL_COLUMN])]
+            rows = len(parts[0])
+            context.deadline.remaining()
+    if not parts:
+        return SUM_SCHEMA.empty_table().append_column(_CELL_COLUMN, pa.array([], pa.int32()))
+    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
 
 
 class CellLookup:

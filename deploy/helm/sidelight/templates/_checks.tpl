@@ -39,6 +39,9 @@
 {{- if and $readers .auth.allowAnonymousReads }}
 {{- fail "collector.auth.allowAnonymousReads: not together with readTokensSecret or proxy, which say who reads" }}
 {{- end }}
+{{- if and .profileMetrics.rules $readers $.Values.monitoring.serviceMonitor.enabled (not .profileMetrics.tokenSecret) }}
+{{- fail "collector.profileMetrics.tokenSecret: name a Secret with a read token, for Prometheus to read metrics from profiles" }}
+{{- end }}
 {{- if and .tls.existingSecret .tls.certManager.enabled }}
 {{- fail "collector.tls: cert-manager writes a Secret of its own; set existingSecret or certManager.enabled, not both" }}
 {{- end }}

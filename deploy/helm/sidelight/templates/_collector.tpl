@@ -154,6 +154,10 @@ spec:
         - name: SIDELIGHT_READ_RULES_FILE
           value: /etc/sidelight/rules/rules
         {{- end }}
+        {{- if .profileMetrics.rules }}
+        - name: SIDELIGHT_PROFILE_METRICS_FILE
+          value: /etc/sidelight/rules/profile-metrics.yaml
+        {{- end }}
         {{- with .auth.proxy.userHeader }}
         - name: SIDELIGHT_READ_PROXY_HEADER
           value: {{ . | quote }}
@@ -278,7 +282,7 @@ spec:
           mountPath: /etc/sidelight/{{ $for }}
           readOnly: true
         {{- end }}
-        {{- if .auth.readRules }}
+        {{- if or .auth.readRules .profileMetrics.rules }}
         - name: rules
           mountPath: /etc/sidelight/rules
           readOnly: true
@@ -342,7 +346,7 @@ spec:
         secretName: {{ $secret }}
         defaultMode: 0440
     {{- end }}
-    {{- if .auth.readRules }}
+    {{- if or .auth.readRules .profileMetrics.rules }}
     - name: rules
       configMap:
         name: {{ include "sidelight.collector.name" $root }}
@@ -427,7 +431,7 @@ capture: {{ . }}
 {{- define "sidelight.collector.own" -}}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
     "allow_anonymous_writes" "allow_anonymous_reads" "tls_cert_file" "tls_key_file" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
-    "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
+    "profile_metrics_file" "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
     "kubernetes" "token_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
     "attach_image" "attach_namespaces" "attach_collector_url" "attach_ca_file"
     "public_url" "alertmanager_url" "deploy_webhook_url" "deploy_webhook_secret_file" | toJson }}
