@@ -21,7 +21,7 @@ from sidelight import __version__, logs
 from sidelight.connection_guard import build_guard
 from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight.request_origin import OriginPolicy, is_loopback
-from sidelight.settings import mask_secrets
+from sidelight.settings import mask_secrets, parse_address
 from sidelight_collector import native_kernel
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.auth_wiring import AuthContext, load_read_policy, load_tokens
@@ -41,6 +41,7 @@ from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.batch import FlushPolicy
 from sidelight_collector.ingest.dedup import DedupCache, read_recent_ids
 from sidelight_collector.ingest.memory_budget import MemoryBudget
+from sidelight_collector.ingest.otlp.otlp_handler import OtlpHandler
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.shared_stats import SharedIngestStats
 from sidelight_collector.ingest.stats import IngestStats
@@ -72,6 +73,7 @@ from sidelight_collector.settings_wiring import (
     build_forwarder,
     build_ingest_handler,
     build_ingest_routes,
+    build_otlp_grpc,
     build_prometheus,
     build_query_limits,
     build_retention_policy,
@@ -300,9 +302,12 @@ async def serve(
     api_context = build_context(
         engine, on_answer=lambda origin: metrics.query_cache_results.labels(origin).inc()
     )
+    authorizer = allow_one_time_tokens(auth.authorizer, cluster_features.attacher, capture_repository)
+    otlp = OtlpHandler(ingest_handler, metrics)
+    grpc_server = build_otlp_grpc(settings, otlp, authorizer, certificate, metrics)
     app = build_app(
         [
-            *build_ingest_routes(settings, ingest_handler, metrics),
+            *build_ingest_routes(settings, ingest_handler, otlp, metrics),
             *api_routes(
                 engine,
                 ingest_stats,
@@ -326,7 +331,7 @@ async def serve(
         if serves
         else [],
         metrics,
-        allow_one_time_tokens(auth.authorizer, cluster_features.attacher, capture_repository),
+        authorizer,
         readiness,
         path_prefix=settings.path_prefix,
         build=ui.build_name(pages),
@@ -350,6 +355,8 @@ async def serve(
     try:
         sockets = context.sockets if context else bind_sockets(settings.address)[0]
         await listen(server, sockets, guard, certificate.context if certificate else None)
+        if grpc_server and settings.otlp_grpc_listen:
+            await grpc_server.start(parse_address(settings.otlp_grpc_listen), is_shared=context is not None)
         metrics.workers.set(0 if context else int(serves))
         on_listening(port_of(sockets))
         async with asyncio.TaskGroup() as roots:
@@ -421,8 +428,12 @@ async def serve(
             captures.coordinator.close()
             segment_writer.close()
             await flushing
+            if grpc_server:
+                await grpc_server.stop(settings.shutdown_timeout_seconds)
             await server.cleanup()
     finally:
+        if grpc_server:
+            await grpc_server.stop(0)
         await server.cleanup()
         profile_metrics.close()
         await captures.coordinator.shutdown()

@@ -348,6 +348,11 @@ class Metrics:
             "sidelight_profile_rule_series_dropped",
             "Series of metrics from profiles that a limit dropped in the last answer.",
         )
+        self.otlp_grpc_requests = self._counter(
+            "sidelight_otlp_grpc_requests",
+            "Requests of OTLP over gRPC, by the name of the status code.",
+            ("code",),
+        )
         self.workers = self._gauge("sidelight_workers", "Serving processes.", multiprocess_mode="sum")
         self.worker_restarts = self._counter(
             "sidelight_worker_restarts", "Workers restarted after they died."

@@ -9,12 +9,13 @@ import structlog
 from aiohttp import web
 
 from sidelight.settings import BadSetting
-from sidelight_collector.auth.authorizer import read_tokens
+from sidelight_collector.auth.authorizer import Authorizer, read_tokens
 from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.forwarding.forward_client import ForwardClient
 from sidelight_collector.forwarding.forwarder import Forwarder
 from sidelight_collector.ingest.handler import IngestHandler, IngestHooks
 from sidelight_collector.ingest.memory_budget import MemoryBudget
+from sidelight_collector.ingest.otlp.otlp_grpc import OtlpGrpcServer
 from sidelight_collector.ingest.otlp.otlp_handler import OtlpHandler
 from sidelight_collector.ingest.pyroscope.pyroscope_handler import PyroscopeHandler
 from sidelight_collector.ingest.segment_writer import SegmentWriter
@@ -24,6 +25,7 @@ from sidelight_collector.query.engines.clickhouse.clickhouse_client import Click
 from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
 from sidelight_collector.query.engines.prometheus import PrometheusClient
 from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.runtime.certificate_reload import CertificateReloader
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings.types import DAY_SECONDS, RetentionDays
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
@@ -173,10 +175,32 @@ def build_forwarder(settings: Settings, metrics: Metrics) -> Forwarder | None:
     return Forwarder(client.send, metrics, settings.forward_queue_bytes)
 
 
-def build_ingest_routes(settings: Settings, ingest: IngestHandler, metrics: Metrics) -> list[web.RouteDef]:
+def build_otlp_grpc(
+    settings: Settings,
+    handler: OtlpHandler,
+    authorizer: Authorizer,
+    certificate: CertificateReloader | None,
+    metrics: Metrics,
+) -> OtlpGrpcServer | None:
+    """Build the server of OTLP over gRPC, if there is an address for it."""
+    if settings.otlp_grpc_listen is None or settings.role == "compactor":
+        return None
+    return OtlpGrpcServer(
+        handler,
+        authorizer,
+        MemoryBudget(settings.max_pending_bytes, lambda _: None),
+        metrics,
+        max_message_bytes=settings.otlp_grpc_max_message_bytes,
+        max_receive_seconds=settings.max_receive_seconds,
+        read_certificate=(lambda: certificate.current_pair) if certificate else None,
+    )
+
+
+def build_ingest_routes(
+    settings: Settings, ingest: IngestHandler, otlp: OtlpHandler, metrics: Metrics
+) -> list[web.RouteDef]:
     """Return the routes for windows and for profiles of other tools."""
     pyroscope = PyroscopeHandler(ingest, metrics, settings.pyroscope_tenant_label or "")
-    otlp = OtlpHandler(ingest, metrics)
     return [
         *ingest.routes(),
         *(pyroscope.routes() if settings.pyroscope_ingest else ()),

@@ -50,19 +50,22 @@ def install_sdk(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 @pytest.fixture
-def forward(otelcol: Path, tmp_path: Path) -> Iterator[Callable[[int], str]]:
+def forward(otelcol: Path, tmp_path: Path) -> Iterator[Callable[..., str]]:
     """Starts an OpenTelemetry Collector that sends to a port; gives the URL of its receiver."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def begin(port: int) -> str:
+    def begin(port: int, exporter: str = "otlphttp") -> str:
         own = free_port()
+        target = f"endpoint: http://127.0.0.1:{port}, compression: gzip"
+        if exporter == "otlp":
+            target = f"endpoint: 127.0.0.1:{port}, tls: {{insecure: true}}, compression: gzip"
         configuration = tmp_path / "otelcol.yaml"
         configuration.write_text(
             f"receivers: {{otlp: {{protocols: {{http: {{endpoint: 127.0.0.1:{own}}}}}}}}}\n"
-            f"exporters: {{otlphttp: {{endpoint: http://127.0.0.1:{port}, compression: gzip}}}}\n"
+            f"exporters: {{{exporter}: {{{target}}}}}\n"
             "service:\n"
             "  telemetry: {metrics: {level: none}}\n"
-            "  pipelines: {profiles: {receivers: [otlp], exporters: [otlphttp]}}\n"
+            f"  pipelines: {{profiles: {{receivers: [otlp], exporters: [{exporter}]}}}}\n"
         )
         log = tmp_path / "otelcol.log"
         argv = [otelcol, "--config", configuration, "--feature-gates=service.profilesSupport"]
@@ -84,6 +87,22 @@ def run(python: Path, url: str) -> str:
     command = [python, FOLDER / "program.py", f"{url}{PATH}", "4"]
     done = subprocess.run(command, check=True, timeout=SECONDS, capture_output=True, text=True)
     return done.stdout + done.stderr
+
+
+def test_an_opentelemetry_collector_sends_over_grpc(
+    start: Callable[..., Process],
+    forward: Callable[..., str],
+    install_sdk: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:
+    grpc_port = free_port()
+    collector = start(str(tmp_path / "store"), "--otlp-grpc-listen", f"127.0.0.1:{grpc_port}").port()
+    assert "Failed" not in run(install_sdk("1.45.2"), forward(grpc_port, "otlp"))
+    deadline = time.monotonic() + SECONDS
+    while not metric(collector, "sidelight_windows_accepted_total"):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert total_ns(collector, query='service="shop",version="7"', type="wall") > 10**9
 
 
 @pytest.mark.parametrize("through", ["directly", "through an OpenTelemetry Collector"])

@@ -217,11 +217,15 @@ class Authorizer:
         if permission is Permission.WRITE or is_connect(route) or route in RENDER_PATHS:
             authorization = to_bearer(authorization)
         if permission is Permission.WRITE:
-            request[_WRITER_KEY] = await self._identify_writer(authorization)
+            request[_WRITER_KEY] = await self.identify_writer(authorization)
         elif permission is not Permission.OPEN:
             request[_PRINCIPAL_KEY] = self._identify_principal(permission, request, authorization)
 
-    async def _identify_writer(self, authorization: str) -> WriterIdentity | None:
+    async def identify_writer(self, authorization: str) -> WriterIdentity | None:
+        """Return the pod that sends; None if the sender may write any labels.
+
+        Raises SidelightError if denied.
+        """
         token = parse_bearer(authorization)
         # No identity has a token that is not ASCII, and its bytes may not even be UTF-8.
         if self.one_time_identities is not None and token.isascii() and token.startswith(ONE_TIME_PREFIX):
@@ -434,7 +438,7 @@ def build_middlewares(
         route = _route_name(request).removeprefix(prefix)
         response = build_error_response(error, status, with_code=is_connect(route))
         if route == OTLP_PATH and request.content_type.lower() == PROTOBUF_TYPE:
-            response.body = encode_status(response.status, f"{_shorten(error.message)}. {error.hint}")
+            response.body = encode_status(response.status, f"{shorten_message(error.message)}. {error.hint}")
             response.headers["Content-Type"] = PROTOBUF_TYPE
         return response
 
@@ -449,7 +453,7 @@ def build_error_response(
     With `with_code`, the body has the error code of the Connect protocol too, and the hint in its message.
     """
     status = status or HTTP_STATUS.get(error.reason, 400)
-    body = {"error": error.reason.value, "message": _shorten(error.message), "hint": error.hint}
+    body = {"error": error.reason.value, "message": shorten_message(error.message), "hint": error.hint}
     if with_code:
         body["code"] = CONNECT_CODES.get(status, "invalid_argument")
         body["message"] = f"{body['message']}. {error.hint}"
@@ -471,7 +475,7 @@ def build_error_response(
     return response
 
 
-def _shorten(message: str) -> str:
+def shorten_message(message: str) -> str:
     """Cut the middle out of a long message."""
     half = MAX_MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

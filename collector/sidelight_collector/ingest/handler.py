@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -32,6 +33,7 @@ PATH: Final = "/api/v1/windows"
 FORWARDED_HEADER: Final = "Sidelight-Forwarded"
 """Marks requests of a collector that forwards; their windows are not forwarded again."""
 ParseRequest = Callable[[ReceivedRequest, IngestLimits], ParsedRequest]
+ReceiveBody = Callable[[Reservation], Awaitable[bytes]]
 
 _BLOCK_BYTES: Final = 1 << 18
 """A body is received in blocks of this size, which a thread joins.
@@ -68,6 +70,22 @@ class IngestHooks:
 
 
 _NO_HOOKS: Final = IngestHooks()
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What a request says beside its body.
+
+    `client` identifies the connection. `is_forwarded` marks windows that another collector forwards.
+    `is_connected` returns whether the client still waits.
+    """
+
+    client: int
+    writer: WriterIdentity | None
+    encoding: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_forwarded: bool = False
+    is_connected: Callable[[], bool] = lambda: True
 
 
 class IngestHandler:
@@ -113,16 +131,27 @@ class IngestHandler:
 
     async def store(self, request: web.Request, parse: ParseRequest) -> tuple[ParsedRequest, Receipt]:
         """Receive a request, parse it in a thread, and make its windows durable."""
+        upload = Upload(
+            id(request.protocol),
+            get_writer(request),
+            request.headers.get("Content-Encoding", ""),
+            _parse_query(request),
+            FORWARDED_HEADER in request.headers,
+            lambda: request.transport is not None and not request.transport.is_closing(),
+        )
+        return await self.store_upload(upload, partial(self._receive, request), parse)
+
+    async def store_upload(
+        self, upload: Upload, receive: ReceiveBody, parse: ParseRequest
+    ) -> tuple[ParsedRequest, Receipt]:
+        """Receive a body, parse it in a thread, and make its windows durable."""
         with self._budget.reserve() as reservation:
-            body = await self._receive(request, reservation)
+            body = await receive(reservation)
             self._metrics.received_bytes.inc(len(body))
-            encoding = request.headers.get("Content-Encoding", "")
             # Reserve memory for the text before decompression, so that an overload is refused at once.
-            reservation.resize(read_decompressed_size(body, encoding, self._limits.max_body_bytes))
-            received = ReceivedRequest(
-                body, encoding, _parse_query(request), self._clock_ns(), get_writer(request)
-            )
-            parsed = await self._parse(request, received, parse)
+            reservation.resize(read_decompressed_size(body, upload.encoding, self._limits.max_body_bytes))
+            received = ReceivedRequest(body, upload.encoding, upload.query, self._clock_ns(), upload.writer)
+            parsed = await self._parse(upload, received, parse)
             if received.writer and (ids := _find_captures(parsed)):
                 await asyncio.to_thread(self._hooks.check_captures, received.writer, ids)
             del received
@@ -132,20 +161,16 @@ class IngestHandler:
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
             if not parsed.windows:
                 return parsed, Receipt([], [])
-            receipt = await self._segment_writer.submit(
-                parsed.windows, parsed.text_bytes, id(request.protocol)
-            )
-            if self._hooks.on_stored is not None and FORWARDED_HEADER not in request.headers:
+            receipt = await self._segment_writer.submit(parsed.windows, parsed.text_bytes, upload.client)
+            if self._hooks.on_stored is not None and not upload.is_forwarded:
                 accepted = set(receipt.accepted)
                 self._hooks.on_stored([row for row in parsed.windows if row.window.id in accepted])
             return parsed, receipt
 
-    async def _parse(
-        self, request: web.Request, received: ReceivedRequest, parse: ParseRequest
-    ) -> ParsedRequest:
+    async def _parse(self, upload: Upload, received: ReceivedRequest, parse: ParseRequest) -> ParsedRequest:
         """Parse a request in a thread, unless its client has disconnected meanwhile."""
         async with self._decode_slots:
-            if request.transport is None or request.transport.is_closing():
+            if not upload.is_connected():
                 raise asyncio.CancelledError  # aiohttp ends the request of a disconnected client the same way
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._decode_executor, parse, received, self._limits)

@@ -24,13 +24,24 @@ class CertificateReloader(FileReloader[tuple[str, str]]):
 
     def __init__(self, files: CertificateFiles, metrics: Metrics) -> None:
         self._tls = TlsContext(lambda expires_at: metrics.certificate_expiration.set(expires_at.timestamp()))
-        self._tls.set_certificate(*files.read(get_time()))
+        self._pair = files.read(get_time())
+        self._tls.set_certificate(*self._pair)
         super().__init__(
             "certificate",
             lambda: files.read(get_time()),
-            lambda pair: self._tls.set_certificate(*pair),
+            self._use,
             lambda outcome: metrics.certificate_reloads.labels(outcome).inc(),
         )
+
+    def _use(self, pair: tuple[str, str]) -> bool:
+        has_changed = self._tls.set_certificate(*pair)
+        self._pair = pair
+        return has_changed
+
+    @property
+    def current_pair(self) -> tuple[str, str]:
+        """The certificate and key in use, as PEM."""
+        return self._pair
 
     @property
     def context(self) -> SSLContext:

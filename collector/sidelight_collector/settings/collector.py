@@ -452,10 +452,12 @@ class Settings(KubernetesSettings):
                 hint="Name the header in which the proxy sends the groups of a user.",
             )
         self.check_tls()
+        has_writers = self.write_tokens_file is not None or self.in_cluster
+        self.check_otlp_grpc(self.max_body_bytes, is_guarded=has_writers or self.allow_anonymous_writes)
         if self.role != "compactor":
             self.check_access(
                 self.address[0],
-                has_writers=self.write_tokens_file is not None or self.in_cluster,
+                has_writers=has_writers,
                 has_readers=self.read_tokens_file is not None or self.read_proxy_header is not None,
             )
 

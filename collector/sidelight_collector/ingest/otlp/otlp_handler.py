@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from sidelight_collector.auth.otlp_errors import OTLP_PATH, PROTOBUF_TYPE
-from sidelight_collector.ingest.handler import IngestHandler, UnsupportedType
+from sidelight_collector.ingest.handler import IngestHandler, ReceiveBody, UnsupportedType, Upload
 from sidelight_collector.ingest.otlp.otlp_dictionary import OtherLayout
 from sidelight_collector.ingest.otlp.otlp_parsing import parse_otlp
 from sidelight_collector.ingest.pyroscope.profile_types import NotStored
@@ -53,14 +54,17 @@ class OtlpHandler:
         is_json = content_type == _JSON_TYPE
         parsed, _ = await self.ingest.store(request, partial(parse_otlp, is_json=is_json))
         self._count(parsed)
-        rejected = sum(parsed.not_stored.values())
-        message = f"profiles without time are not stored: {', '.join(sorted(parsed.not_stored))}"
         if is_json:
+            rejected, message = _describe_rejected(parsed)
             partial_success = {"rejectedProfiles": str(rejected), "errorMessage": message}
             return web.json_response({"partialSuccess": partial_success} if rejected else {})
-        success = encode_number(1, rejected) + encode_message(2, message.encode())
-        body = encode_message(1, success) if rejected else b""
-        return web.Response(body=body, content_type=PROTOBUF_TYPE)
+        return web.Response(body=_encode_response(parsed), content_type=PROTOBUF_TYPE)
+
+    async def export_message(self, upload: Upload, receive: ReceiveBody) -> bytes:
+        """Return an encoded ExportProfilesServiceResponse once every profile is durable."""
+        parsed, _ = await self.ingest.store_upload(upload, receive, partial(parse_otlp, is_json=False))
+        self._count(parsed)
+        return _encode_response(parsed)
 
     def _count(self, parsed: ParsedRequest) -> None:
         """Count the data that was not stored."""
@@ -71,8 +75,19 @@ class OtlpHandler:
             self.metrics.otlp_profiles_not_stored.labels(kind).inc(profiles)
 
 
-def check_version(headers: list[str]) -> None:
+def _describe_rejected(parsed: ParsedRequest) -> tuple[int, str]:
+    message = f"profiles without time are not stored: {', '.join(sorted(parsed.not_stored))}"
+    return sum(parsed.not_stored.values()), message
+
+
+def _encode_response(parsed: ParsedRequest) -> bytes:
+    rejected, message = _describe_rejected(parsed)
+    success = encode_number(1, rejected) + encode_message(2, message.encode())
+    return encode_message(1, success) if rejected else b""
+
+
+def check_version(headers: Sequence[str]) -> None:
     """Raise OtherLayout unless the header is absent or names VERSION."""
-    if headers and headers != [VERSION]:
+    if headers and list(headers) != [VERSION]:
         sent = ", ".join(headers)[:80]
         raise OtherLayout(f"{VERSION_HEADER} is {sent!r}, and only version {VERSION} is read here")
