@@ -20,4 +20,5 @@ gates           conditions of `sidelight compare --fail-on`
 terminal_width  names made safe for a terminal
 export_formats  profiles as files of other tools
 import_formats  profiles that other tools wrote
+recordings      recordings in files, and the comparison of two
 """

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from sidelight_cli.compare.files import parse_recording_file, read_recording_file
-from sidelight_cli.import_files.imported_profile import parse_profile
+from sidelight_cli.compare.files import read_recording_file
 from sidelight_cli.import_files.push_body import encode_push
 from sidelight_collector.captures.recordings.recording_files import parse_recording, render_speedscope
 from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.pprof import StateRow, write_pprof
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 from sidelight_model.import_formats.file_format import FileFormat
+from sidelight_model.recordings.imported_profile import parse_profile
+from sidelight_model.recordings.recording_file import parse_recording_file
 from tests.fuzz.json_targets import MEMORY_BYTES
 from tests.fuzz.json_targets import TARGETS as JSON_TARGETS
 from tests.fuzz.targets import STACKS, Target
@@ -71,7 +72,15 @@ _AUSTIN: Final = (
     b"P1;T0:1;a.py:f:1;b.py:g:2 10000\nP1;T0:2;a.py:f:1 9000\n"
 )
 
+_PERF: Final = (_RECORDED / "python-3.13.perf").read_bytes()[-2048:]
+
 TARGETS: Final = (
+    Target(
+        "perf",
+        (b"\0python  7 1.5:   10101010 cpu-clock: \n\t 85 py::f:/a.py+0x5 (/tmp/perf-7.map)\n\n" + _PERF,),
+        run_file,
+        (b"\n\n", b" [000] ", b" cycles:u:", b" 7/8 ", b"\t ff g+0x1 ([kernel.kallsyms])\n", b"[unknown]"),
+    ),
     Target(
         "pprof",
         (b"\0" + _PROFILE,),

@@ -16,21 +16,21 @@ from sidelight_cli.compare.compare_client import fetch_verdict
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.exit_codes import EXIT_CODES, ExitCode, OutputNotWritable, choose_exit_code
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.local_comparison import compare_recordings
 from sidelight_cli.compare.polling import Terminated, VerdictProgressLine, raise_on_sigterm, wait_for_verdict
-from sidelight_cli.compare.recording_pair import RecordingPair
 from sidelight_cli.compare.reports.formatting import list_notes
 from sidelight_cli.compare.reports.json_report import render_json
 from sidelight_cli.compare.reports.junit import render_junit
 from sidelight_cli.compare.reports.markdown import render_markdown
 from sidelight_cli.compare.reports.text_report import render_text
-from sidelight_cli.compare.sample_counts import count_samples
-from sidelight_cli.compare.sampling_noise import SignificanceLevel
-from sidelight_cli.compare.settings import STDOUT, CompareSettings, RelevantSizes
+from sidelight_cli.compare.settings import STDOUT, CompareSettings
 from sidelight_cli.compare.settings import parse_compare_settings as read_settings
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.gates import combine_statuses, parse_condition
+from sidelight_model.recordings.local_comparison import compare_recordings
+from sidelight_model.recordings.recording_pair import RecordingPair, RelevantSizes
+from sidelight_model.recordings.sample_counts import count_samples
+from sidelight_model.recordings.sampling_noise import SignificanceLevel
 from sidelight_model.terminal_width import escape_unprintable
 
 NO_VERDICT_MESSAGE: Final = "there is no verdict"

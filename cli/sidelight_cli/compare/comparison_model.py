@@ -12,9 +12,6 @@ from typing import Any, Final
 
 from sidelight_model.gates import GateStatus
 
-CHANGED_DIRECTIONS: Final = ("increased", "decreased", "new", "removed")
-"""Directions of statistically significant changes."""
-
 
 @dataclass(frozen=True, slots=True)
 class QuantityEffect:

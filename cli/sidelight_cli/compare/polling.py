@@ -21,8 +21,8 @@ from typing import Final, NoReturn, TextIO
 from sidelight.terminal_output import CLEAR_LINE
 from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict
-from sidelight_cli.compare.reports.formatting import format_duration, format_minutes
-from sidelight_model.export_formats.provenance import format_count
+from sidelight_cli.compare.reports.formatting import format_duration
+from sidelight_model.export_formats.provenance import format_count, format_minutes
 from sidelight_model.gates import COMPOSITION, Condition, compute_min_effect, format_amount
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 

@@ -20,6 +20,7 @@ from sidelight.settings import (
 )
 from sidelight_cli.collector_api import CA_FILE_HELP
 from sidelight_model.gates import ABSOLUTE_UNITS, TIME_SUBJECTS, Condition, parse_condition
+from sidelight_model.recordings.recording_pair import DEFAULT_SIZES
 
 DESCRIPTION: Final = (
     "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions "
@@ -36,17 +37,6 @@ DESCRIPTION: Final = (
 SORT_ORDERS: Final = ("self", "total")
 BASES: Final = ("auto", "concurrent", "per_request", "composition", "equal_load")
 STDOUT: Final = "-"
-
-
-@dataclass(frozen=True, slots=True)
-class RelevantSizes:
-    """The smallest relevant changes, of a share of the profile and of depth in frames."""
-
-    share: float = 0.01
-    depth: float = 0.1
-
-
-DEFAULT_SIZES: Final = RelevantSizes()
 
 
 def _accept_any_pattern(_: str) -> None:

@@ -2,6 +2,6 @@
 
 command          the command
 push_body        profiles as a push of Pyroscope's protocol
-imported_profile  the stacks of a file, in time
+profile_file  reads the file of a profile
 settings         the settings
 """

@@ -13,11 +13,12 @@ from typing import Final
 from sidelight.settings import parse_settings
 from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import CollectorApiClient, RequestRefused, read_token
-from sidelight_cli.import_files.imported_profile import BadFile, ImportedProfile, read_profile_file
+from sidelight_cli.import_files.profile_file import read_profile_file
 from sidelight_cli.import_files.push_body import MAX_DURATION_NS, MAX_PARTS, encode_push
 from sidelight_cli.import_files.settings import DESCRIPTION, ImportSettings
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.recordings.imported_profile import BadFile, ImportedProfile
 
 PUSH_PATH: Final = "push.v1.PusherService/Push"
 LARGE_BYTES: Final = 8 << 20

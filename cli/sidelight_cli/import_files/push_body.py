@@ -10,11 +10,11 @@ import math
 from collections.abc import Mapping
 from typing import Final
 
-from sidelight_cli.import_files.imported_profile import ImportedProfile
 from sidelight_model.counts import ProfileType
 from sidelight_model.export_formats.pprof import SAMPLES, ProfileTimes, StateRow, encode_profile
 from sidelight_model.export_formats.protobuf_writer import encode_message
 from sidelight_model.folded import split_stack
+from sidelight_model.recordings.imported_profile import ImportedProfile
 
 MAX_DURATION_NS: Final = 3600 * 10**9
 """A window covers at most an hour."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -93,6 +94,19 @@ def _side_to_json(side: SideProvenance) -> Mapping[str, object]:
 def format_count(number: int, word: str) -> str:
     """Format a number with a noun, in the plural unless it is 1."""
     return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def format_minutes(value: float) -> str:
+    """Format a number of minutes, rounded up, in minutes, hours or days."""
+    if value < 1:
+        return "a minute"
+    if value < 120:
+        return format_count(math.ceil(value), "minute")
+    return (
+        format_count(math.ceil(value / 60), "hour")
+        if value < 2880
+        else format_count(math.ceil(value / 1440), "day")
+    )
 
 
 def format_timestamp(ns: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.import_formats.austin_mojo import is_mojo
 from sidelight_model.import_formats.gecko_profile import is_gecko
+from sidelight_model.import_formats.perf_script import is_perf_script
 from sidelight_model.import_formats.pprof_profile import is_pprof
 from sidelight_model.import_formats.trace_events import is_trace, parse_trace_json
 
@@ -32,6 +33,7 @@ class FileFormat(StrEnum):
     SPEEDSCOPE = "speedscope"
     TRACE = "Chrome trace"
     GECKO = "Firefox Profiler"
+    PERF = "perf script"
 
 
 class UnreadableFormat(SidelightError):
@@ -70,6 +72,8 @@ def identify_file(file_name: str, content: bytes) -> IdentifiedFile:
         return IdentifiedFile(FileFormat.MOJO)
     if is_pprof(content):
         return IdentifiedFile(FileFormat.PPROF)
+    if is_perf_script(content):
+        return IdentifiedFile(FileFormat.PERF)
     return IdentifiedFile(FileFormat.AUSTIN if _is_austin(content) else FileFormat.FOLDED)
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.folded import Stack
+from sidelight_model.recordings.inputs.sample_weights import UnknownSampleWeight
 from tests.cli.compare.compare_runner import compare
 
 RECORDINGS = Path(__file__).with_name("recordings")

@@ -14,14 +14,13 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from sidelight_cli.compare.local_comparison import compare_recordings as compare_counts
-from sidelight_cli.compare.recording_pair import RecordingPair
-from sidelight_cli.compare.sample_counts import SampleCounts
-from sidelight_cli.compare.sample_counts import count_samples as counted
-from sidelight_cli.compare.sampling_noise import SignificanceLevel
-from sidelight_cli.compare.settings import RelevantSizes
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack, parse_folded
+from sidelight_model.recordings.local_comparison import compare_recordings as compare_counts
+from sidelight_model.recordings.recording_pair import RecordingPair, RelevantSizes
+from sidelight_model.recordings.sample_counts import SampleCounts
+from sidelight_model.recordings.sample_counts import count_samples as counted
+from sidelight_model.recordings.sampling_noise import SignificanceLevel
 from tests.cli.compare.compare_runner import compare
 
 OLD = """\

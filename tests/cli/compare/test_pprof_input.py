@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.inputs.pprof_input import BadPprof, parse_pprof
-from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight
-from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.pprof import StateRow, write_pprof
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 from sidelight_model.folded import Stack
+from sidelight_model.recordings.inputs.pprof_input import BadPprof, parse_pprof
+from sidelight_model.recordings.inputs.sample_weights import UnknownSampleWeight
+from sidelight_model.recordings.inputs.speedscope_input import ProfileTypeMismatch
 from tests.cli.compare.compare_runner import compare
 
 CPU, WALL, GIL = ProfileType.CPU, ProfileType.WALL, ProfileType.GIL

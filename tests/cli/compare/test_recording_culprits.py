@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from sidelight_cli.compare.local_comparison import compare_recordings
-from sidelight_cli.compare.recording_pair import RecordingPair
-from sidelight_cli.compare.sample_counts import SampleCounts, count_samples
-from sidelight_cli.compare.sampling_noise import SignificanceLevel
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack, parse_folded
+from sidelight_model.recordings.local_comparison import compare_recordings
+from sidelight_model.recordings.recording_pair import RecordingPair
+from sidelight_model.recordings.sample_counts import SampleCounts, count_samples
+from sidelight_model.recordings.sampling_noise import SignificanceLevel
 from tests.cli.compare.compare_runner import compare
 
 RECORDED = Path(__file__).with_name("recordings") / "shop.folded"

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.compare.inputs.sample_weights import (
+from sidelight_model.folded import parse_folded
+from sidelight_model.recordings.inputs.sample_weights import (
     LEAST_WEIGHT,
     MAX_CHANCE,
     MIN_STACKS,
     UnknownSampleWeight,
     find_sample_weight,
 )
-from sidelight_model.folded import parse_folded
 from tests.cli.compare.compare_runner import compare
 
 RECORDING = Path(__file__).with_name("recordings") / "shop.folded"

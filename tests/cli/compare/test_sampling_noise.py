@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_cli.compare.sampling_noise import (
+from sidelight_model.change import compute_q_values
+from sidelight_model.recordings.sampling_noise import (
     MIN_FUNCTIONS,
     NO_SHIFT,
     CommonShift,
@@ -23,7 +24,6 @@ from sidelight_cli.compare.sampling_noise import (
     estimate_rate,
     estimate_share,
 )
-from sidelight_model.change import compute_q_values
 
 LEVEL = SignificanceLevel(0.05, 0, 0.05)
 ROUNDS = 2000

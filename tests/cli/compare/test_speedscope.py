@@ -15,8 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight
-from sidelight_cli.compare.inputs.speedscope_input import BadSpeedscope, ProfileTypeMismatch, parse_speedscope
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.export_formats.provenance import Provenance, SideProvenance
 from sidelight_model.export_formats.speedscope import (
@@ -27,6 +25,12 @@ from sidelight_model.export_formats.speedscope import (
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.frames import escape_frame
 from sidelight_model.import_formats.speedscope_profile import iter_weighted_stacks
+from sidelight_model.recordings.inputs.sample_weights import UnknownSampleWeight
+from sidelight_model.recordings.inputs.speedscope_input import (
+    BadSpeedscope,
+    ProfileTypeMismatch,
+    parse_speedscope,
+)
 from tests.cli.compare.compare_runner import compare
 from tests.processes import ROOT, sidelight
 

@@ -18,12 +18,13 @@ import pytest
 
 from sidelight import main
 from sidelight_cli.compare.files import read_recording_file
-from sidelight_cli.import_files.imported_profile import ImportedProfile, parse_profile, read_profile_file
+from sidelight_cli.import_files.profile_file import read_profile_file
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.import_formats.austin_mojo import DamagedMojo, iter_austin_lines
 from sidelight_model.import_formats.file_format import FileFormat
+from sidelight_model.recordings.imported_profile import ImportedProfile, parse_profile
 from tests.collector.conftest import serving  # noqa: F401 - a fixture
 from tests.collector.test_pyroscope_ingest import stored
 

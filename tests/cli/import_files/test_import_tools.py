@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_cli.import_files.imported_profile import ImportedProfile, read_profile_file
+from sidelight_cli.import_files.profile_file import read_profile_file
+from sidelight_model.recordings.imported_profile import ImportedProfile
 from tests.cli.import_files.test_import import share
 
 SECONDS = 300

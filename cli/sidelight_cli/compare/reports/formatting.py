@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from sidelight_cli.compare.comparison_model import (
-    CHANGED_DIRECTIONS,
     ComparabilityCheck,
     ComparedSide,
     ComparisonVerdict,
@@ -17,9 +16,10 @@ from sidelight_cli.compare.comparison_model import (
     TestedEffect,
 )
 from sidelight_model.change import format_number, format_percent, format_signed
-from sidelight_model.export_formats.provenance import format_count, format_timestamp
+from sidelight_model.export_formats.provenance import format_count, format_minutes, format_timestamp
 from sidelight_model.frames import Frame
 from sidelight_model.gates import COMPOSITION, GateStatus
+from sidelight_model.recordings.recording_pair import CHANGED_DIRECTIONS
 
 MAX_CULPRITS: Final = 5
 OUTCOME_LABELS: Final = {
@@ -281,19 +281,6 @@ def format_required_data(verdict: ComparisonVerdict) -> str:
             "alone does not do."
         )
     return ""
-
-
-def format_minutes(value: float) -> str:
-    """Format a number of minutes, rounded up, in minutes, hours or days."""
-    if value < 1:
-        return "a minute"
-    if value < 120:
-        return format_count(math.ceil(value), "minute")
-    return (
-        format_count(math.ceil(value / 60), "hour")
-        if value < 2880
-        else format_count(math.ceil(value / 1440), "day")
-    )
 
 
 def format_severity(check: ComparabilityCheck) -> str:

@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
-from sidelight_cli.compare.files import unpack_file
-from sidelight_cli.compare.inputs.austin_input import parse_austin
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import BadFolded, Reason, SidelightError
 from sidelight_model.folded import Stack, number_lines
@@ -20,6 +17,7 @@ from sidelight_model.import_formats.austin_mojo import MojoLines
 from sidelight_model.import_formats.file_format import FileFormat, describe_json_error, identify_file
 from sidelight_model.import_formats.folded_input import EmptyProfile, read_folded
 from sidelight_model.import_formats.gecko_profile import GeckoSummary, iter_gecko_stacks
+from sidelight_model.import_formats.perf_script import NoTimeInPerf, PerfSummary, iter_perf_samples
 from sidelight_model.import_formats.pprof_profile import (
     NS_PER_TIME_UNIT,
     STATE_LABEL,
@@ -28,6 +26,7 @@ from sidelight_model.import_formats.pprof_profile import (
 from sidelight_model.import_formats.speedscope_profile import NS_PER_UNIT, iter_weighted_stacks
 from sidelight_model.import_formats.trace_events import TraceSummary, iter_trace_stacks
 from sidelight_model.import_formats.weighted_stack import WeightedStack
+from sidelight_model.recordings.inputs.austin_input import parse_austin
 
 _STATES: Final = dict(zip(STATE_FRAMES, STATES, strict=True))
 _RUNNING: Final = "running"
@@ -65,20 +64,11 @@ class ImportedProfile:
         return round(sum(self.times.values()))
 
 
-def read_profile_file(file: Path, rate_hz: float) -> ImportedProfile:
-    """Read a file; `rate_hz` is its sampling rate if it does not state one.
+def parse_profile(file_name: str, content: bytes, rate_hz: float) -> ImportedProfile:
+    """Parse unpacked content; `rate_hz` is its sampling rate if it does not state one.
 
     Raises BadFile and other SidelightErrors of the reason `bad_folded`, with the name of the file.
     """
-    try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise BadFile(f"cannot read {file}: {error.strerror}", hint="Check the path.") from error
-    return parse_profile(str(file), unpack_file(str(file), content), rate_hz)
-
-
-def parse_profile(file_name: str, content: bytes, rate_hz: float) -> ImportedProfile:
-    """Parse unpacked content. Raises what `read_profile_file` does."""
     identified = identify_file(file_name, content)
     period_ns = max(round(1e9 / rate_hz), 1)
     try:
@@ -134,6 +124,8 @@ def _parse(
             return _parse_pprof(file_name, content, period_ns)
         case FileFormat.MOJO | FileFormat.AUSTIN:
             return _parse_austin(file_format, file_name, content, period_ns)
+        case FileFormat.PERF:
+            return _parse_perf(file_name, content, period_ns)
         case _:
             folded = read_folded(content)
             times = _convert_counts(folded.stacks, period_ns)
@@ -210,6 +202,25 @@ def _parse_austin(file_format: FileFormat, file_name: str, content: bytes, perio
     times = _convert_counts(recording.stacks, period_ns)
     damaged = len(lines.damage) + recording.damaged_parts
     return ImportedProfile(file_format, times, period_ns, has_samples=True, damaged_parts=damaged)
+
+
+def _parse_perf(file_name: str, content: bytes, period_ns: int) -> ImportedProfile:
+    summary = PerfSummary()
+    times: defaultdict[tuple[Stack, str], float] = defaultdict(float)
+    try:
+        for sample in iter_perf_samples(content, summary):
+            times[sample.stack, ""] += sample.period_ns or period_ns
+            period_ns = sample.period_ns or period_ns
+    except NoTimeInPerf as error:
+        raise BadFile(f"{file_name}: {error.message}", hint=error.hint) from error
+    return ImportedProfile(
+        FileFormat.PERF,
+        times,
+        period_ns,
+        has_samples=True,
+        duration_ns=summary.duration_ns,
+        damaged_parts=summary.damaged_lines + summary.other_samples,
+    )
 
 
 def _sum_entries(entries: Iterable[WeightedStack], scale: float) -> dict[tuple[Stack, str], float]:

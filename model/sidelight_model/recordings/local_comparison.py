@@ -11,23 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
-from sidelight_cli.compare.inputs.sample_weights import RecordedSamples
-from sidelight_cli.compare.recording_checks import check_recordings
-from sidelight_cli.compare.recording_culprits import find_recording_culprits
-from sidelight_cli.compare.recording_pair import EQUAL_LOAD, JsonObject, RecordingPair
-from sidelight_cli.compare.reports.formatting import format_minutes
-from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
-from sidelight_cli.compare.sampling_noise import (
-    FDR,
-    CommonShift,
-    compute_effect,
-    estimate_mean,
-    estimate_quantile,
-    estimate_share,
-)
 from sidelight_model.change import format_number, format_percent
 from sidelight_model.counts import ProfileType
+from sidelight_model.export_formats.provenance import format_minutes
 from sidelight_model.frames import Frame
 from sidelight_model.gates import (
     COMPOSITION,
@@ -35,6 +21,24 @@ from sidelight_model.gates import (
     TIME_SUBJECTS,
     Condition,
     evaluate_condition,
+)
+from sidelight_model.recordings.inputs.sample_weights import RecordedSamples
+from sidelight_model.recordings.recording_checks import check_recordings
+from sidelight_model.recordings.recording_culprits import find_recording_culprits
+from sidelight_model.recordings.recording_pair import (
+    CHANGED_DIRECTIONS,
+    EQUAL_LOAD,
+    JsonObject,
+    RecordingPair,
+)
+from sidelight_model.recordings.sample_counts import FunctionKey, SampleCounts
+from sidelight_model.recordings.sampling_noise import (
+    FDR,
+    CommonShift,
+    compute_effect,
+    estimate_mean,
+    estimate_quantile,
+    estimate_share,
 )
 
 MAX_FUNCTIONS: Final = 10_000

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sidelight_cli.compare.inputs.sample_weights import count_weighted_samples
-from sidelight_cli.compare.inputs.speedscope_input import find_sample_period
 from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack
 from sidelight_model.import_formats.gecko_profile import GeckoSummary, iter_gecko_stacks
 from sidelight_model.import_formats.trace_events import NS_PER_US, TraceSummary, iter_trace_stacks
+from sidelight_model.recordings.inputs.sample_weights import count_weighted_samples
+from sidelight_model.recordings.inputs.speedscope_input import find_sample_period
 
 _STRUCTURE_ERRORS: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
-from sidelight_cli.compare.sample_counts import SampleCounts
-from sidelight_cli.compare.sampling_noise import (
+from sidelight_model.change import compute_q_values
+from sidelight_model.counts import ProfileType
+from sidelight_model.gates import COMPOSITION
+from sidelight_model.recordings.sample_counts import SampleCounts
+from sidelight_model.recordings.sampling_noise import (
     FDR,
     NO_SHIFT,
     CommonShift,
@@ -20,15 +22,24 @@ from sidelight_cli.compare.sampling_noise import (
     estimate_rate,
     estimate_share,
 )
-from sidelight_cli.compare.settings import DEFAULT_SIZES, RelevantSizes
-from sidelight_model.change import compute_q_values
-from sidelight_model.counts import ProfileType
-from sidelight_model.gates import COMPOSITION
 
 EQUAL_LOAD: Final = "equal_load"
+CHANGED_DIRECTIONS: Final = ("increased", "decreased", "new", "removed")
+"""Directions of statistically significant changes."""
 MIN_SHIFT_SAMPLES: Final = 10
 """Functions with fewer samples on a side do not show how far functions differ between runs."""
 JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantSizes:
+    """The smallest relevant changes, of a share of the profile and of depth in frames."""
+
+    share: float = 0.01
+    depth: float = 0.1
+
+
+DEFAULT_SIZES: Final = RelevantSizes()
 
 
 @dataclass(frozen=True, slots=True)

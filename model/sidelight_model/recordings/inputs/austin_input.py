@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from sidelight_cli.compare.inputs.sample_weights import (
-    RecordedSamples,
-    UnknownSampleWeight,
-    count_weighted_samples,
-)
-from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import STATE_FRAMES, STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import join_frames
 from sidelight_model.frames import escape_frame
 from sidelight_model.import_formats.folded_input import parse_colon_frame
 from sidelight_model.import_formats.weighted_stack import WeightedStack
+from sidelight_model.recordings.inputs.sample_weights import (
+    RecordedSamples,
+    UnknownSampleWeight,
+    count_weighted_samples,
+)
+from sidelight_model.recordings.inputs.speedscope_input import ProfileTypeMismatch
 
 _IDLE: Final = STATE_FRAMES[STATES.index("idle")]
 _HEADER: Final = re.compile(r"# ([a-z]+): (.*)")

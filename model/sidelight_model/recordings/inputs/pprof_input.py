@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sidelight_cli.compare.inputs.sample_weights import UnknownSampleWeight, count_weighted_samples
-from sidelight_cli.compare.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.counts import STATE_FRAMES, STATES, Counts, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import Stack
@@ -26,6 +24,8 @@ from sidelight_model.import_formats.pprof_profile import (
     PprofProfile,
 )
 from sidelight_model.import_formats.weighted_stack import WeightedStack
+from sidelight_model.recordings.inputs.sample_weights import UnknownSampleWeight, count_weighted_samples
+from sidelight_model.recordings.inputs.speedscope_input import ProfileTypeMismatch
 
 _STATES: Final = dict(zip(STATES, STATE_FRAMES, strict=True))
 

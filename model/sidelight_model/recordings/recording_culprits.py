@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sidelight_cli.compare.comparison_model import CHANGED_DIRECTIONS
-from sidelight_cli.compare.recording_pair import JsonObject, RecordingPair
-from sidelight_cli.compare.sample_counts import FunctionKey, SampleCounts
-from sidelight_cli.compare.sampling_noise import CommonShift
 from sidelight_model.change import Direction
 from sidelight_model.culprits.changed_tree import NODE_CHANGED, ChangedTree, FunctionTest
 from sidelight_model.culprits.culprit_row import CulpritJson, build_culprit_row
 from sidelight_model.culprits.culprit_search import Culprit, find_culprits
 from sidelight_model.frames import Frame
+from sidelight_model.recordings.recording_pair import CHANGED_DIRECTIONS, JsonObject, RecordingPair
+from sidelight_model.recordings.sample_counts import FunctionKey, SampleCounts
+from sidelight_model.recordings.sampling_noise import CommonShift
 from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, compute_totals
 
 

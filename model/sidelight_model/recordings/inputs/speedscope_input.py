@@ -22,14 +22,14 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sidelight_cli.compare.inputs.sample_weights import (
+from sidelight_model.counts import ProfileType
+from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.import_formats.speedscope_profile import NS_PER_UNIT, iter_weighted_stacks
+from sidelight_model.recordings.inputs.sample_weights import (
     RecordedSamples,
     count_folded_samples,
     count_weighted_samples,
 )
-from sidelight_model.counts import ProfileType
-from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.import_formats.speedscope_profile import NS_PER_UNIT, iter_weighted_stacks
 
 MULTIPLE_TOLERANCE: Final = 0.01
 """Largest deviation from a multiple of the smallest weight, as a fraction of that weight."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sidelight_cli.compare.inputs.sample_weights import RecordedSamples
-from sidelight_cli.compare.sample_counts import SampleCounts
 from sidelight_model.counts import STATES, ProfileType
 from sidelight_model.export_formats.provenance import format_count
+from sidelight_model.recordings.inputs.sample_weights import RecordedSamples
+from sidelight_model.recordings.sample_counts import SampleCounts
 
 
 def check_recordings(
