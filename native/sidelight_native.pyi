@@ -140,6 +140,9 @@ class Batch:
     def stopped_ns(self) -> int:
         """How long they stood still in all."""
     @property
+    def stops_over_limit(self) -> int:
+        """How many of these stops lasted longer than max_stop_us."""
+    @property
     def longest_stop_ns(self) -> int: ...
     @property
     def longest_stop_cpu_ns(self) -> int:

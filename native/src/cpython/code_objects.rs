@@ -12,7 +12,7 @@ use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
 use crate::cpython::shim_code::is_shim;
 use crate::cpython::short_paths::ShortPaths;
-use crate::linux::memory::{int, word, Fault, Memory, Span};
+use crate::linux::memory::{int, word, Fault, Memory, ReadSpans, Span};
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::{Call, UNKNOWN_FILE};
 use crate::stacks::stack_interner::{FrameId, StackInterner};
@@ -42,6 +42,8 @@ const MAX_BYTES: usize = 24 << 20;
 static POOL: MemoryPool = MemoryPool::new(48 << 20, 1 << 20);
 /// A buffer that is kept from one reading to the next is at most this long.
 const MAX_KEPT_BYTES: usize = 1 << 20;
+/// The deadline is checked after so many positions, which take some 50 µs.
+const POSITIONS_PER_TIME_CHECK: usize = 1024;
 /// What an entry of the cache takes besides its fields, texts and lines.
 const ENTRY_BYTES: usize = size_of::<CodeObject>() + 64;
 /// What a byte of a location table takes at most: itself, a row of lines and a frame id for that row.
@@ -65,6 +67,8 @@ pub struct CodeObjects {
     memory: MemoryAccount,
     /// The tick that last dropped what was unused.
     dropped_at: u64,
+    /// How many were left when there was little room.
+    in_use: usize,
     /// Address of the type of code objects, once one was seen.
     code_type: usize,
     /// Counts the calls of `refresh`.
@@ -122,6 +126,7 @@ impl CodeObjects {
             files: ByAddress::default(),
             memory: MemoryAccount::new(&POOL, MAX_BYTES),
             dropped_at: 0,
+            in_use: 0,
             code_type: 0,
             tick: 0,
             compared: Vec::new(),
@@ -144,7 +149,14 @@ impl CodeObjects {
         self.tick += 1;
         self.compared.clear();
         self.missing.clear();
-        for position in positions {
+        let mut dedup_at = POSITIONS_PER_TIME_CHECK;
+        for (n, position) in positions.iter().enumerate() {
+            if n % POSITIONS_PER_TIME_CHECK == POSITIONS_PER_TIME_CHECK - 1
+                && deadline.is_some_and(|deadline| Instant::now() >= deadline)
+            {
+                self.forget_compared();
+                return false;
+            }
             match self.cache.get_mut(&position.code) {
                 Some(code) if code.tick == self.tick => {}
                 Some(code) => {
@@ -155,6 +167,11 @@ impl CodeObjects {
                     }
                 }
                 None => self.missing.push(position.code),
+            }
+            if self.missing.len() >= dedup_at {
+                self.missing.sort_unstable();
+                self.missing.dedup();
+                dedup_at = POSITIONS_PER_TIME_CHECK + 2 * self.missing.len();
             }
         }
         if !self.compared.is_empty() && !self.drop_changed(memory, deadline) {
@@ -233,12 +250,10 @@ impl CodeObjects {
         }
         let read = memory.read_many(&self.spans, &mut self.bytes[..size]);
         if read < self.spans.len() && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            for address in &self.compared {
-                self.cache.get_mut(address).into_iter().for_each(|code| (code.freed, code.tick) = (None, 0));
-            }
+            self.forget_compared();
             return false;
         }
-        let mut spans = ReadSpans { bytes: &self.bytes, left: read };
+        let mut spans = ReadSpans::new(&self.bytes, read);
         let code_spans = spans;
         // Paths come last and are needed first.
         for span in &self.spans[..self.spans.len() - self.compared_files.len()] {
@@ -268,6 +283,13 @@ impl CodeObjects {
         true
     }
 
+    /// There was no time to compare them.
+    fn forget_compared(&mut self) {
+        for address in &self.compared {
+            self.cache.get_mut(address).into_iter().for_each(|code| (code.freed, code.tick) = (None, 0));
+        }
+    }
+
     /// Reads the missing code objects.
     fn load(&mut self, memory: &dyn Memory, freed: Option<FreedCode>, deadline: Option<Instant>) -> bool {
         if self.cache.len() + self.missing.len() > MAX_CACHED {
@@ -289,8 +311,13 @@ impl CodeObjects {
         all
     }
 
-    /// Frees a buffer that a usual reading does not need.
+    /// Frees what a usual reading does not need, and makes room for the next one: it takes long to find what is unused.
     pub fn shrink(&mut self) {
+        let is_nearly_full = self.cache.len() > MAX_CACHED / 8 * 7 || !self.memory.has_room(MAX_BYTES / 8);
+        if is_nearly_full && self.cache.len() > self.in_use + self.in_use / 8 {
+            self.drop_unused();
+            self.in_use = self.cache.len();
+        }
         if self.bytes.len() > MAX_KEPT_BYTES {
             self.bytes = Vec::new();
         }
@@ -466,27 +493,4 @@ fn copy_table(memory: &dyn Memory, address: usize, first: &[u8], length: usize) 
     let mut all = vec![0; end - SIZE];
     memory.read(address.wrapping_add(SIZE), &mut all)?;
     Ok(all)
-}
-
-/// The bytes of a list of spans, of which the first `left` were read.
-#[derive(Clone, Copy)]
-struct ReadSpans<'a> {
-    bytes: &'a [u8],
-    left: usize,
-}
-
-impl ReadSpans<'_> {
-    /// Whether the next span was read and has these bytes.
-    fn matches(&mut self, was: &[u8]) -> bool {
-        let read = self.left > 0;
-        let (now, rest) = self.bytes.split_at(was.len());
-        self.bytes = rest;
-        self.left = self.left.saturating_sub(1);
-        read && now == was
-    }
-
-    fn skip(&mut self, length: usize) {
-        self.bytes = &self.bytes[length..];
-        self.left = self.left.saturating_sub(1);
-    }
 }

@@ -16,7 +16,9 @@ use crate::linux::bounded_memory::BoundedMemory;
 use crate::linux::memory::{Fault, Memory, RemoteMemory, Span};
 use crate::reader_process::client::ReaderProcesses;
 use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
-use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
+use crate::stacks::stack_reader::{
+    Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify,
+};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -369,21 +371,17 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         self.deadline = deadline;
     }
 
-    fn read(
-        &mut self,
-        interpreter: usize,
-        ran: &mut dyn FnMut(i32) -> bool,
-        interner: &mut StackInterner,
-    ) -> Result<Stacks, Failure> {
-        self.read_and_release(interpreter, ran, interner, &mut |_| {})
+    fn end_reading(&mut self) {
+        self.deadline = None;
+        self.shrink_buffers();
     }
 
-    fn read_and_release(
+    fn read_and_verify(
         &mut self,
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
-        release: &mut dyn FnMut(GilState),
+        verify: &mut Verify<'_>,
     ) -> Result<Stacks, Failure> {
         if self.generation != interner.generation() {
             self.generation = interner.generation();
@@ -391,15 +389,26 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
             threads.for_each(|thread| thread.last_stack = None);
         }
         let mut cached = self.interpreters.remove(&interpreter).unwrap_or_default();
-        let outcome = self.read_positions(interpreter, &mut cached, ran);
-        let gil = self.gil_of(cached.head);
-        if outcome.is_ok() {
-            release(gil);
-        }
-        let mut stacks = Vec::with_capacity(cached.threads.len());
-        if outcome.is_ok() {
-            cached.visit_rest(ran);
+        let outcome = self.read_positions(interpreter, &mut cached, ran).and_then(|()| {
+            let gil = self.gil_of(cached.head);
+            let (threads, expected) = (&cached.threads, &mut cached.expected);
+            let mut threads = threads.iter().filter(|thread| thread.was_read()).map(Thread::ids);
+            let mut gil_now = || {
+                let head = InterpreterHead::read(&self.layout, &self.memory, interpreter, expected)?;
+                Ok(self.gil_of(head))
+            };
+            let verified = verify(MemoryReading { gil, threads: &mut threads, gil_now: &mut gil_now })?;
+            Ok((gil, verified))
+        });
+        let outcome = outcome.and_then(|(gil, verified)| {
+            let deadline = self.deadline.filter(|_| !verified);
+            let mut stacks = Vec::with_capacity(cached.threads.len());
+            let mut remembered = 0;
             for thread in &mut cached.threads {
+                if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                    return Err(slow());
+                }
+                thread.visit(ran, &mut remembered);
                 let stack = match thread.reading.clone() {
                     ThreadReading::Failed | ThreadReading::Unvisited => None,
                     ThreadReading::Unchanged => thread.last_stack,
@@ -420,15 +429,15 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
                     failed: stack.is_none(),
                 });
             }
-        }
-        self.shrink_buffers();
+            Ok(Stacks { threads: stacks, gil })
+        });
         let others = self.interpreters.values().map(|interpreter| interpreter.threads.len()).sum::<usize>();
         if others + cached.threads.len() > MAX_THREADS {
             self.interpreters.clear();
             return Err(Failure::new("other", &"it has too many threads"));
         }
         self.interpreters.insert(interpreter, cached);
-        outcome.map(|()| Stacks { threads: stacks, gil })
+        outcome
     }
 }
 

@@ -13,7 +13,9 @@ use crate::reader_process::client::{ReaderProcess, ReaderProcesses};
 use crate::reader_process::messages::{Answer, Attached, RawFrame, RawStacks, RawThread, Reply, Request};
 use crate::stacks::frame_text::Call;
 use crate::stacks::stack_interner::{FrameId, StackInterner};
-use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack, DESCRIPTORS};
+use crate::stacks::stack_reader::{
+    Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify, DESCRIPTORS,
+};
 use remoteprocess::Process;
 use std::time::{Duration, Instant};
 
@@ -165,7 +167,7 @@ impl PySpyReader {
             let (stack, truncated) = interner.intern_stack(&frames, self.max_depth);
             ThreadStack {
                 thread_id: thread.thread_id,
-                native_id: thread.native_id.and_then(|id| i32::try_from(id).ok()),
+                native_id: native_id(&thread),
                 interpreter,
                 owns_gil: thread.owns_gil,
                 active: thread.active,
@@ -208,11 +210,12 @@ impl StackReader for PySpyReader {
         self.deadline = deadline;
     }
 
-    fn read(
+    fn read_and_verify(
         &mut self,
         interpreter: usize,
         _ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
+        verify: &mut Verify<'_>,
     ) -> Result<Stacks, Failure> {
         if self.deadline.is_some_and(|deadline| Instant::now() + self.last_duration > deadline) {
             self.must_measure = true;
@@ -223,12 +226,18 @@ impl StackReader for PySpyReader {
             return Err(Failure::transient("read", &"a call was being entered"));
         }
         let stacks = self.read_stacks()?;
+        let mut threads = stacks.threads.iter().map(|thread| (thread.thread_id, native_id(thread)));
+        verify(MemoryReading { gil, threads: &mut threads, gil_now: &mut || self.gil(interpreter) })?;
         Ok(Stacks { threads: self.intern(stacks, interpreter, interner), gil })
     }
 
     fn take_cpu_ns(&mut self) -> u64 {
         self.process.take_cpu_ns()
     }
+}
+
+fn native_id(thread: &RawThread) -> Option<i32> {
+    thread.native_id.and_then(|id| i32::try_from(id).ok())
 }
 
 fn slow(last_duration: Duration) -> Failure {

@@ -60,6 +60,33 @@ pub fn int(bytes: &[u8], offset: usize) -> i32 {
     i32::from_ne_bytes(int)
 }
 
+/// The bytes of a list of spans, of which the first `left` were read.
+#[derive(Clone, Copy)]
+pub struct ReadSpans<'a> {
+    bytes: &'a [u8],
+    left: usize,
+}
+
+impl ReadSpans<'_> {
+    pub fn new(bytes: &[u8], left: usize) -> ReadSpans<'_> {
+        ReadSpans { bytes, left }
+    }
+
+    /// Whether the next span was read and has these bytes.
+    pub fn matches(&mut self, was: &[u8]) -> bool {
+        let read = self.left > 0;
+        let (now, rest) = self.bytes.split_at(was.len());
+        self.bytes = rest;
+        self.left = self.left.saturating_sub(1);
+        read && now == was
+    }
+
+    pub fn skip(&mut self, length: usize) {
+        self.bytes = &self.bytes[length..];
+        self.left = self.left.saturating_sub(1);
+    }
+}
+
 /// A process, read with process_vm_readv(2), by the id of a thread that has not ended: a main thread that ended before
 /// the others has no memory.
 #[derive(Debug)]

@@ -123,11 +123,16 @@ impl Threads {
         self.observed_cpu_ns
     }
 
-    /// After the reading of a process whose threads take long: a thread that was displaced may go on until
+    /// After a reading that took long, or will take long to store: a thread that was displaced may go on until
     /// `restore_priority`.
     pub fn end_displacement(&mut self) {
-        if self.observes_slowly() && self.released_cpu_ns.is_none() {
-            self.released_cpu_ns = Some(thread_cpu_ns());
+        if self.released_cpu_ns.is_some() {
+            return;
+        }
+        let cpu_ns = thread_cpu_ns();
+        let took_ns = u128::from(cpu_ns.saturating_sub(self.observed_cpu_ns));
+        if self.observes_slowly() || took_ns > self.max_displacement.as_nanos() / 2 {
+            self.released_cpu_ns = Some(cpu_ns);
             self.lowered = sched_priority::lower();
         }
     }
@@ -312,9 +317,18 @@ impl Threads {
     }
 
     /// Whether none has run since the last observation, at which none was on a CPU, and no thread was created.
-    pub fn are_all_off_cpu(&mut self) -> bool {
-        self.by_tid.values_mut().all(|thread| thread.recheck() == Recheck::OffCpu)
-            && self.task_dir.metadata().is_ok_and(|task_dir| task_dir.nlink() == self.listed_link_count)
+    /// None if there was no time to find out.
+    pub fn are_all_off_cpu(&mut self, deadline: Option<Instant>) -> Option<bool> {
+        for thread in self.by_tid.values_mut() {
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return None;
+            }
+            if thread.recheck() != Recheck::OffCpu {
+                return Some(false);
+            }
+        }
+        let task_dir = self.task_dir.metadata();
+        Some(task_dir.is_ok_and(|task_dir| task_dir.nlink() == self.listed_link_count))
     }
 }
 
@@ -379,7 +393,8 @@ mod tests {
         assert_eq!(threads.resolve(None, 0), None);
         assert_eq!(threads.busy(tid), Some(true));
         assert!(threads.tids_on_cpu().contains(&tid));
-        assert!(!threads.none_ran() && !threads.are_all_off_cpu());
+        assert!(!threads.none_ran() && threads.are_all_off_cpu(None) == Some(false));
+        assert_eq!(threads.are_all_off_cpu(Some(Instant::now())), None);
     }
 
     #[test]
@@ -400,7 +415,10 @@ mod tests {
         threads.observe().unwrap();
         assert_eq!(threads.single_thread(), Some(tid));
         // It sleeps before it is done with starting as well.
-        while !(threads.none_ran() && threads.are_all_off_cpu() && threads.tids_on_cpu().is_empty()) {
+        while !(threads.none_ran()
+            && threads.are_all_off_cpu(None) == Some(true)
+            && threads.tids_on_cpu().is_empty())
+        {
             std::thread::yield_now();
             threads.mark_read_except(&[]);
             threads.observe().unwrap();

@@ -17,8 +17,10 @@
 use crate::linux::os_thread::Recheck;
 use crate::linux::threads::Threads;
 use crate::ptrace::ptrace_stop::{StopError, Stopper};
-use crate::stacks::stack_interner::StackInterner;
-use crate::stacks::stack_reader::{Failure, GilState, StackReader, Stacks, ThreadStack};
+use crate::stacks::stack_interner::{StackId, StackInterner};
+use crate::stacks::stack_reader::{
+    Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify,
+};
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
@@ -63,17 +65,20 @@ impl ConsistentReader<'_> {
         let mut stacks = Vec::new();
         let mut reobserved = false;
         if scope == StopScope::AllThreads {
-            stacks = self.retry_while_transient(&mut reobserved, |reading, n| {
+            stacks = self.retry_while_transient(&mut reobserved, stopper, |reading, n, stopper| {
                 reading.attempt_all_off_cpu(&interpreters, n, stopper)
             })?;
             self.mark_read(&stacks);
         } else {
             for &interpreter in &interpreters {
-                let attempt = |reading: &mut Self, n| match reading.reader.has_native_ids(interpreter) {
+                let attempt = |reading: &mut Self, n, stopper: &mut Stopper| match reading
+                    .reader
+                    .has_native_ids(interpreter)
+                {
                     true => reading.attempt(interpreter, n, stopper),
                     false => reading.attempt_all_off_cpu(&[interpreter], n, stopper),
                 };
-                let mut found = self.retry_while_transient(&mut reobserved, attempt)?;
+                let mut found = self.retry_while_transient(&mut reobserved, stopper, attempt)?;
                 self.mark_read(&found);
                 stacks.append(&mut found);
             }
@@ -92,18 +97,20 @@ impl ConsistentReader<'_> {
     fn retry_while_transient(
         &mut self,
         reobserved: &mut bool,
-        mut attempt: impl FnMut(&mut Self, usize) -> ReadResult,
+        stopper: &mut Stopper,
+        mut attempt: impl FnMut(&mut Self, usize, &mut Stopper) -> ReadResult,
     ) -> ReadResult {
         let mut n = 0;
         loop {
-            match attempt(self, n) {
+            match attempt(self, n, stopper) {
                 Err(failure) if failure.retry && n < RETRY_PAUSES_US.len() => {}
                 done => return done,
             }
             std::thread::sleep(Duration::from_micros(RETRY_PAUSES_US[n]));
             self.threads.stay.begin();
             n += 1;
-            self.threads.observe().map_err(|error| Failure::of_files(&error))?;
+            let observed = self.threads.observe_and(&mut || stopper.release_pending_if_any());
+            observed.map_err(|error| Failure::of_files(&error))?;
             *reobserved = true;
             if self.threads.observes_slowly() {
                 // A long observation is out of date at its end: stop what has to be. The reading begins anew.
@@ -137,27 +144,25 @@ impl ConsistentReader<'_> {
     /// Reads with no thread stopped.
     fn read_unstopped(&mut self, interpreter: usize, stopper: &Stopper) -> ReadResult {
         self.reader.set_deadline(self.unstopped_deadline(stopper, UNSTOPPED_READ_SHARE));
-        let threads = RefCell::new(&mut *self.threads);
-        let mut is_held = None;
-        // What follows takes long where there are thousands of threads.
-        let mut verify_held = |gil: GilState| {
-            if gil.holder != 0 {
-                let mut threads = threads.borrow_mut();
-                is_held = Some(is_held_off_cpu(&mut threads, gil));
-                if is_held == Some(true) {
-                    threads.end_displacement();
-                }
-            }
-        };
-        let stacks = read_one(self.reader, &threads, self.interner, interpreter, &mut verify_held);
         let deadline = self.unstopped_deadline(stopper, UNSTOPPED_SHARE);
+        let threads = RefCell::new(&mut *self.threads);
+        let mut verified = false;
+        let mut verify = |reading: MemoryReading<'_>| {
+            let mut threads = threads.borrow_mut();
+            verified = verify_memory(&mut threads, reading, interpreter, None, deadline)?;
+            if verified && !stopper.has_pending_stops() {
+                // What follows takes long where there is much to build.
+                threads.end_displacement();
+            }
+            Ok(verified)
+        };
+        let stacks = read_one(self.reader, &threads, self.interner, interpreter, &mut verify);
         self.reader.set_deadline(deadline);
-        let verified = stacks.and_then(|stacks| match is_held {
-            Some(true) => Ok(stacks.threads),
-            Some(false) => Err(moved("the thread with the GIL ran while it was read")),
-            None => self.verify(stacks, interpreter, None, deadline),
+        let verified = stacks.and_then(|stacks| match verified {
+            true => Ok(stacks.threads),
+            false => self.verify_stacks(stacks, interpreter, None, deadline),
         });
-        self.reader.set_deadline(None);
+        self.reader.end_reading();
         verified
     }
 
@@ -171,99 +176,64 @@ impl ConsistentReader<'_> {
     /// Reads with these threads stopped, for as long as their memory is read.
     fn read_stopped(&mut self, interpreter: usize, tids: &[i32], stopper: &mut Stopper) -> ReadResult {
         let stop = stopper.stop_these(tids).map_err(|refusal| refused(&refusal))?;
-        let stopped = StoppedThreads { tids: stop.threads().collect(), deadline: stop.deadline() };
-        self.reader.set_deadline(Some(stopped.deadline));
+        let (tids, deadline): (Vec<i32>, _) = (stop.threads().collect(), stop.deadline());
+        self.reader.set_deadline(Some(deadline));
         let mut stop = Some(stop);
+        let mut was_verified = false;
         let threads = RefCell::new(&mut *self.threads);
-        // Where the GIL is free it has to be seen to be free at the end.
-        let mut release = |gil: GilState| {
-            if gil.holder != 0 && holder_tid(&threads.borrow(), gil).is_some_and(|tid| stopped.holds(tid)) {
+        let mut verify = |reading: MemoryReading<'_>| {
+            let verified =
+                verify_memory(&mut threads.borrow_mut(), reading, interpreter, Some(&tids), Some(deadline));
+            was_verified = !matches!(verified, Ok(false));
+            if was_verified {
                 stop = None;
             }
+            verified
         };
-        let read = read_one(self.reader, &threads, self.interner, interpreter, &mut release);
+        let read = read_one(self.reader, &threads, self.interner, interpreter, &mut verify);
         let stacks = match read {
-            Ok(stacks) => self.verify(stacks, interpreter, Some(&stopped), Some(stopped.deadline)),
+            Ok(stacks) if was_verified => Ok(stacks.threads),
+            Ok(stacks) => self.verify_stacks(stacks, interpreter, Some(&tids), Some(deadline)),
+            Err(failure) if was_verified => Err(failure),
             // Whatever was wrong, it moved.
             Err(failure) => match self.reader.gil(interpreter) {
-                Ok(gil)
-                    if gil.holder != 0
-                        && !holder_tid(self.threads, gil).is_some_and(|tid| stopped.holds(tid)) =>
-                {
+                Ok(gil) if gil.holder != 0 && !is_held_by(self.threads, gil, &tids) => {
                     Err(moved("another thread took the GIL"))
                 }
                 _ => Err(failure),
             },
         };
         drop(stop);
-        self.reader.set_deadline(None);
-        stopped.tids.iter().for_each(|&tid| self.threads.mark_stopped(tid));
+        self.reader.end_reading();
+        tids.iter().for_each(|&tid| self.threads.mark_stopped(tid));
         stacks
     }
 
-    /// Checks that a reading is consistent; `stopped` are the threads that stood still for it, if any. It is given up
-    /// at the deadline if the GIL is free; if not, little is checked.
-    fn verify(
+    /// Checks that a reading is consistent for which some thread worked without the GIL: it is read once more.
+    fn verify_stacks(
         &mut self,
         stacks: Stacks,
         interpreter: usize,
-        stopped: Option<&StoppedThreads>,
+        stopped: Option<&[i32]>,
         deadline: Option<Instant>,
     ) -> ReadResult {
         let Stacks { threads, gil } = stacks;
-        if gil.holder == 0 {
-            return self.verify_free_gil(threads, gil, interpreter, stopped, deadline);
-        }
-        let holder = holder_tid(self.threads, gil);
-        match (holder, stopped) {
-            (Some(tid), Some(stopped)) if stopped.holds(tid) => Ok(threads),
-            (_, Some(_)) => Err(moved("another thread took the GIL")),
-            (_, None) if is_held_off_cpu(self.threads, gil) => Ok(threads),
-            (_, None) => Err(moved("the thread with the GIL ran while it was read")),
-        }
-    }
-
-    /// The same where no thread holds the GIL.
-    fn verify_free_gil(
-        &mut self,
-        stacks: Vec<ThreadStack>,
-        gil: GilState,
-        interpreter: usize,
-        stopped: Option<&StoppedThreads>,
-        deadline: Option<Instant>,
-    ) -> ReadResult {
-        if self.threads.single_thread().is_some_and(|tid| self.threads.recheck(tid) == Recheck::OffCpu) {
-            return Ok(stacks);
-        }
-        let mut working = Vec::new();
-        for thread in &stacks {
-            let tid = self.threads.resolve(thread.native_id, thread.thread_id);
-            if tid.is_some_and(|tid| {
-                stopped.is_some_and(|stopped| stopped.holds(tid))
-                    || !self.threads.may_have_run_in(tid, interpreter)
-            }) {
-                continue;
-            }
-            // Each takes microseconds, and there may be thousands.
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(slow("the threads could not be checked while they may be stopped (max-stop-ms)"));
-            }
-            match tid.map(|tid| self.threads.recheck(tid)) {
-                Some(Recheck::OffCpu) => {}
-                Some(Recheck::Ran) => return Err(moved("a thread ran while it was read")),
-                Some(Recheck::OnCpu) | None => working.push((thread.thread_id, thread.stack)),
-            }
-        }
+        let mut ids = threads
+            .iter()
+            .filter(|thread| !thread.failed)
+            .map(|thread| ((thread.thread_id, thread.native_id), thread.stack));
+        let working = find_working(self.threads, &mut ids, interpreter, stopped, deadline)?;
         if !working.is_empty() {
             let again = self.read_one(interpreter)?.threads;
-            let same =
-                |&(id, stack)| again.iter().any(|thread| thread.thread_id == id && thread.stack == stack);
+            let same = |&((id, _), stack): &(ThreadIds, StackId)| {
+                again.iter().any(|thread| thread.thread_id == id && thread.stack == stack)
+            };
             if !working.iter().all(same) {
                 return Err(moved("a thread came by while it was read"));
             }
         }
         match self.reader.gil(interpreter)? == gil {
-            true => Ok(stacks),
+            true => Ok(threads),
             false => Err(moved("a thread took the GIL")),
         }
     }
@@ -272,36 +242,47 @@ impl ConsistentReader<'_> {
     fn attempt_all_off_cpu(&mut self, interpreters: &[usize], n: usize, stopper: &mut Stopper) -> ReadResult {
         if n < UNSTOPPED_TRIES && self.threads.were_all_off_cpu() {
             self.reader.set_deadline(self.unstopped_deadline(stopper, UNSTOPPED_READ_SHARE));
-            let stacks = self.read_each(interpreters, &mut |_| {});
-            self.reader.set_deadline(None);
-            let stacks = stacks?;
-            return match self.threads.are_all_off_cpu() {
-                true => Ok(stacks),
-                false => Err(moved("a thread ran while it was read")),
-            };
+            let deadline = self.unstopped_deadline(stopper, UNSTOPPED_SHARE);
+            let stacks =
+                self.read_each(interpreters, &mut |threads| match threads.are_all_off_cpu(deadline) {
+                    Some(true) => Ok(()),
+                    Some(false) => Err(moved("a thread ran while it was read")),
+                    None => Err(unchecked()),
+                });
+            self.reader.end_reading();
+            return stacks;
         }
         let stop = stopper.stop().map_err(|refusal| refused(&refusal))?;
         self.reader.set_deadline(Some(stop.deadline()));
         let tids: Vec<i32> = stop.threads().collect();
         let mut stop = Some(stop);
-        let stacks = self.read_each(interpreters, &mut |_| stop = None);
+        let stacks = self.read_each(interpreters, &mut |_| {
+            stop = None;
+            Ok(())
+        });
         drop(stop);
-        self.reader.set_deadline(None);
+        self.reader.end_reading();
         tids.iter().for_each(|&tid| self.threads.mark_stopped(tid));
         stacks
     }
 
-    /// Calls `release` once nothing more is read.
-    fn read_each(&mut self, interpreters: &[usize], release: &mut dyn FnMut(GilState)) -> ReadResult {
+    /// Calls `verify` once nothing more is read.
+    fn read_each(
+        &mut self,
+        interpreters: &[usize],
+        verify: &mut dyn FnMut(&mut Threads) -> Result<(), Failure>,
+    ) -> ReadResult {
         let mut stacks = Vec::new();
         for (n, &interpreter) in interpreters.iter().enumerate() {
-            let mut release = |gil| {
-                if n + 1 == interpreters.len() {
-                    release(gil)
-                }
-            };
+            let is_last = n + 1 == interpreters.len();
             let threads = RefCell::new(&mut *self.threads);
-            let read = read_one(self.reader, &threads, self.interner, interpreter, &mut release)?;
+            let mut verify = |_: MemoryReading<'_>| {
+                if is_last {
+                    verify(&mut threads.borrow_mut())?;
+                }
+                Ok(is_last)
+            };
+            let read = read_one(self.reader, &threads, self.interner, interpreter, &mut verify)?;
             stacks.extend(read.threads);
         }
         Ok(stacks)
@@ -309,7 +290,7 @@ impl ConsistentReader<'_> {
 
     fn read_one(&mut self, interpreter: usize) -> Result<Stacks, Failure> {
         let threads = RefCell::new(&mut *self.threads);
-        read_one(self.reader, &threads, self.interner, interpreter, &mut |_| {})
+        read_one(self.reader, &threads, self.interner, interpreter, &mut |_| Ok(false))
     }
 
     fn mark_read(&mut self, stacks: &[ThreadStack]) {
@@ -339,25 +320,15 @@ impl ConsistentReader<'_> {
     }
 }
 
-/// Threads that stand still.
-struct StoppedThreads {
-    tids: Vec<i32>,
-    /// When they have to go on.
-    deadline: Instant,
-}
-
-impl StoppedThreads {
-    fn holds(&self, tid: i32) -> bool {
-        self.tids.contains(&tid)
-    }
-}
+/// The pthread_t of a thread, and the kernel's id of it as the target itself sees it.
+type ThreadIds = (u64, Option<i32>);
 
 fn read_one(
     reader: &mut dyn StackReader,
     threads: &RefCell<&mut Threads>,
     interner: &mut StackInterner,
     interpreter: usize,
-    release: &mut dyn FnMut(GilState),
+    verify: &mut Verify<'_>,
 ) -> Result<Stacks, Failure> {
     let named = reader.has_native_ids(interpreter);
     let mut ran = |native_id| {
@@ -365,16 +336,95 @@ fn read_one(
         let tid = threads.resolve(Some(native_id), 0).filter(|_| named);
         tid.is_none_or(|tid| threads.may_have_run_in(tid, interpreter))
     };
-    reader.read_and_release(interpreter, &mut ran, interner, release)
+    reader.read_and_verify(interpreter, &mut ran, interner, verify)
 }
 
-/// Whether the thread that held the GIL when the reading began had no CPU since: it still has the GIL, and nobody else
-/// did.
-fn is_held_off_cpu(threads: &mut Threads, gil: GilState) -> bool {
-    match holder_tid(threads, gil) {
-        Some(tid) => threads.recheck(tid) == Recheck::OffCpu,
-        None => threads.were_all_off_cpu() && threads.are_all_off_cpu(),
+/// Checks that a reading of memory is consistent; `stopped` are the threads that stand still for it, if any. False if a
+/// thread works without the GIL: then its stack decides. The check is given up at the deadline.
+fn verify_memory(
+    threads: &mut Threads,
+    reading: MemoryReading<'_>,
+    interpreter: usize,
+    stopped: Option<&[i32]>,
+    deadline: Option<Instant>,
+) -> Result<bool, Failure> {
+    let MemoryReading { gil, threads: read, gil_now } = reading;
+    if gil.holder != 0 {
+        return match stopped {
+            Some(tids) if is_held_by(threads, gil, tids) => Ok(true),
+            Some(_) => Err(moved("another thread took the GIL")),
+            None => verify_held_off_cpu(threads, gil, deadline),
+        };
     }
+    if threads.single_thread().is_some_and(|tid| threads.recheck(tid) == Recheck::OffCpu) {
+        return Ok(true);
+    }
+    let mut read = read.map(|ids| (ids, ()));
+    if !find_working(threads, &mut read, interpreter, stopped, deadline)?.is_empty() {
+        return Ok(false);
+    }
+    match gil_now()? == gil {
+        true => Ok(true),
+        false => Err(moved("a thread took the GIL")),
+    }
+}
+
+/// The threads that worked all the time, while no thread held the GIL. Those that stood still need no check.
+///
+/// # Errors
+/// `moved` if one ran for a while; `slow` at the deadline.
+fn find_working<T>(
+    threads: &mut Threads,
+    read: &mut dyn Iterator<Item = (ThreadIds, T)>,
+    interpreter: usize,
+    stopped: Option<&[i32]>,
+    deadline: Option<Instant>,
+) -> Result<Vec<(ThreadIds, T)>, Failure> {
+    let mut working = Vec::new();
+    for (ids, with) in read {
+        // Each takes up to some microseconds, and there may be thousands.
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(unchecked());
+        }
+        let tid = threads.resolve(ids.1, ids.0);
+        let stands_still = |tid| {
+            stopped.is_some_and(|stopped| stopped.contains(&tid))
+                || !threads.may_have_run_in(tid, interpreter)
+        };
+        if tid.is_some_and(stands_still) {
+            continue;
+        }
+        match tid.map(|tid| threads.recheck(tid)) {
+            Some(Recheck::OffCpu) => {}
+            Some(Recheck::Ran) => return Err(moved("a thread ran while it was read")),
+            Some(Recheck::OnCpu) | None => working.push((ids, with)),
+        }
+    }
+    Ok(working)
+}
+
+/// Checks that the thread that held the GIL when the reading began had no CPU since: it still has the GIL, and nobody
+/// else did.
+fn verify_held_off_cpu(
+    threads: &mut Threads,
+    gil: GilState,
+    deadline: Option<Instant>,
+) -> Result<bool, Failure> {
+    let off_cpu = match holder_tid(threads, gil) {
+        Some(tid) => Some(threads.recheck(tid) == Recheck::OffCpu),
+        None if threads.were_all_off_cpu() => threads.are_all_off_cpu(deadline),
+        None => Some(false),
+    };
+    match off_cpu {
+        Some(true) => Ok(true),
+        Some(false) => Err(moved("the thread with the GIL ran while it was read")),
+        None => Err(unchecked()),
+    }
+}
+
+/// Whether one of these threads holds the GIL.
+fn is_held_by(threads: &Threads, gil: GilState, tids: &[i32]) -> bool {
+    holder_tid(threads, gil).is_some_and(|tid| tids.contains(&tid))
 }
 
 /// The thread that holds the GIL.
@@ -382,8 +432,8 @@ fn holder_tid(threads: &Threads, gil: GilState) -> Option<i32> {
     threads.resolve(gil.native_id, 0).or_else(|| threads.single_thread())
 }
 
-fn slow(what: &str) -> Failure {
-    Failure::new("slow", &what)
+fn unchecked() -> Failure {
+    Failure::new("slow", &"the threads could not be checked while they may be stopped (max-stop-ms)")
 }
 
 fn moved(what: &str) -> Failure {

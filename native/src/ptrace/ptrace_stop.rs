@@ -34,6 +34,8 @@ const NAP: Duration = Duration::from_micros(50);
 /// Of the time for which threads may be stopped this part is left for the last piece of a reading and for letting
 /// them go.
 const RESERVED_SHARE: u32 = 16;
+/// Of threads that are waited for, the states of so many are read in a round: each takes 10 µs, and others stand still.
+const STATES_PER_ROUND: usize = 8;
 /// Stopping many threads may take this part: letting them go takes as long.
 const SEIZE_SHARE: u32 = 3;
 
@@ -68,6 +70,8 @@ pub struct Stopper {
     pub stops: StopStats,
     /// How long the last stop lasted.
     pub last_stop_ns: u64,
+    /// CPU time of this thread when it first slept in the last stop: a thread without a CPU may have had its CPU since.
+    pub napped_cpu_ns: Option<u64>,
     /// A thread that was stopped since this was last taken.
     pub last_stopped_tid: Option<i32>,
 }
@@ -101,6 +105,7 @@ impl Stopper {
             exit_unreaped: false,
             stops,
             last_stop_ns: 0,
+            napped_cpu_ns: None,
             last_stopped_tid: None,
         }
     }
@@ -186,6 +191,13 @@ impl Stopper {
         self.pending_stops.iter().any(|&tid| !matches!(state(self.pid, tid), Ok(Some(b'D'))))
     }
 
+    /// `release_pending`, where there is something to do.
+    pub fn release_pending_if_any(&mut self) {
+        if self.has_pending_stops() {
+            self.release_pending();
+        }
+    }
+
     /// Detaches threads that missed an earlier stop and have stopped since. False while one is pending: call it again
     /// within a millisecond or two, because that thread stays stopped until then.
     pub fn release_pending(&mut self) -> bool {
@@ -202,7 +214,8 @@ impl Stopper {
                 let detached = detach(tid, signal);
                 if detached {
                     // It stood still since then, at most.
-                    self.stops.add(StopStats::one(since.elapsed().as_nanos() as u64, 0));
+                    let stopped_ns = since.elapsed().as_nanos() as u64;
+                    self.stops.add(StopStats::one(stopped_ns, 0, self.limits.max_stop));
                 }
                 !detached
             }
@@ -230,6 +243,7 @@ impl Stopper {
 impl<'a> StopGuard<'a> {
     fn begin(stopper: &'a mut Stopper, restarts_syscalls: bool) -> StopGuard<'a> {
         let priority = sched_priority::raise();
+        stopper.napped_cpu_ns = None;
         StopGuard {
             stopper,
             stopped: Vec::new(),
@@ -297,10 +311,18 @@ impl<'a> StopGuard<'a> {
         let (spun, yielded) = (before + SPIN, before + YIELD);
         loop {
             let now = Instant::now();
-            let poll = if now < yielded { poll } else { poll_with_state };
+            let with_state = now >= yielded;
+            let mut polls = 0;
             let mut gone = None;
             let stopped = &mut self.stopped;
-            self.waiting.retain(|&tid| match poll(pid, tid) {
+            let mut poll = |tid| {
+                polls += 1;
+                match with_state && polls <= STATES_PER_ROUND {
+                    true => poll_with_state(pid, tid),
+                    false => poll(pid, tid),
+                }
+            };
+            self.waiting.retain(|&tid| match poll(tid) {
                 PollResult::Stopped(signal) => {
                     stopped.push((tid, signal));
                     false
@@ -331,7 +353,10 @@ impl<'a> StopGuard<'a> {
                 }
                 Some(_) if now < spun => std::hint::spin_loop(),
                 Some(_) if now < yielded => std::thread::yield_now(),
-                Some(_) => std::thread::sleep(NAP),
+                Some(_) => {
+                    self.stopper.napped_cpu_ns.get_or_insert_with(thread_cpu_ns);
+                    std::thread::sleep(NAP);
+                }
             }
         }
     }
@@ -370,7 +395,7 @@ impl Drop for StopGuard<'_> {
             self.stopped.first().map(|&(tid, _)| tid).or(self.stopper.last_stopped_tid);
         if self.stopped_since.is_some() {
             let cpu_ns = thread_cpu_ns().saturating_sub(self.cpu_since_ns);
-            self.stopper.stops.add(StopStats::one(stopped_ns, cpu_ns));
+            self.stopper.stops.add(StopStats::one(stopped_ns, cpu_ns, self.stopper.limits.max_stop));
         }
     }
 }

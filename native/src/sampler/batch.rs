@@ -165,6 +165,7 @@ mod tests {
     use super::*;
     use crate::sampler::counts::State;
     use crate::stacks::frame_text::Call;
+    use std::time::Duration;
 
     fn at(unix_ns: u64, monotonic_ns: u64) -> ClockReading {
         ClockReading {
@@ -191,7 +192,7 @@ mod tests {
         open.add_samples(&samples(&mut interner, &["b", "a"]));
         open.add_failure("read");
         for stopped_ns in [7, 5] {
-            open.add_stops(StopStats::one(stopped_ns, 1));
+            open.add_stops(StopStats::one(stopped_ns, 1, Duration::from_nanos(6)));
         }
         let first = open.close(at(5_031, 130), &interner);
         open.add_samples(&samples(&mut interner, &["a"]));
@@ -202,7 +203,7 @@ mod tests {
         assert_eq!((second.quality.attempts, second.samples, second.quality.threads), (1, 1, 1));
         assert_eq!(first.quality.errors, BTreeMap::from([("read", 1)]));
         assert_eq!((first.target_cpu_ns, first.sampler_cpu_ns), (15, 3));
-        let stops = StopStats { stops: 2, stopped_ns: 12, longest_ns: 7, longest_cpu_ns: 1 };
+        let stops = StopStats { stops: 2, stopped_ns: 12, longest_ns: 7, over_limit: 1, longest_cpu_ns: 1 };
         assert_eq!(first.quality.stops, stops);
         assert_eq!(second.quality.stops, StopStats::default());
         let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0, 0]);

@@ -109,7 +109,7 @@ mod tests {
     use crate::sampler::sample_once::Mode;
     use crate::stacks::frame_text::Call;
     use crate::stacks::stack_interner::StackInterner;
-    use crate::stacks::stack_reader::{GilState, StackReader, Stacks, ThreadStack};
+    use crate::stacks::stack_reader::{GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify};
     use std::io::{Read, Write};
     use std::process::{Child, Command, Stdio};
     use std::time::Instant;
@@ -135,15 +135,18 @@ mod tests {
             Ok(GilState::default())
         }
 
-        fn read(
+        fn read_and_verify(
             &mut self,
             interpreter: usize,
             _: &mut dyn FnMut(i32) -> bool,
             interner: &mut StackInterner,
+            verify: &mut Verify<'_>,
         ) -> Result<Stacks, Failure> {
             self.readings += 1;
             assert!(self.readings < self.panics_at, "a scripted panic");
             thread::sleep(self.takes);
+            let (gil, mut threads) = (GilState::default(), [(7, None)].into_iter());
+            verify(MemoryReading { gil, threads: &mut threads, gil_now: &mut || Ok(gil) })?;
             let line = self.readings as i32;
             let frame = interner.intern_frame(&Call { function: "f", file: "f.py", line });
             let thread = ThreadStack {
@@ -156,7 +159,7 @@ mod tests {
                 truncated: false,
                 failed: false,
             };
-            Ok(Stacks { threads: vec![thread], gil: GilState::default() })
+            Ok(Stacks { threads: vec![thread], gil })
         }
     }
 

@@ -128,11 +128,7 @@ impl ProcessSampler {
             return Err(Failure::new("unstoppable", &"a thread has not stopped yet"));
         }
         let stopper = &mut self.stopper;
-        let observed = self.threads.observe_and(&mut || {
-            if stopper.has_pending_stops() {
-                stopper.release_pending();
-            }
-        });
+        let observed = self.threads.observe_and(&mut || stopper.release_pending_if_any());
         self.last.complete &= observed.is_ok();
         let relisted = observed.map_err(|error| Failure::of_files(&error))?;
         // They may be those of another process by now.
@@ -155,7 +151,10 @@ impl ProcessSampler {
             Mode::Blocking => self.read(StopScope::AllThreads, interner),
             Mode::Nonblocking => self.read_unstopped(interner),
         };
-        self.threads.end_displacement();
+        if !self.stopper.has_pending_stops() {
+            // A thread that stops now would have to wait until this one has a CPU again.
+            self.threads.end_displacement();
+        }
         let stored = stacks.and_then(|stacks| {
             let stacks = self.merge_interpreters(stacks, interner);
             self.store(stacks, interner)
@@ -200,6 +199,7 @@ impl ProcessSampler {
     /// tick counts as stopped since it was observed.
     pub fn take_stops(&mut self) -> StopStats {
         let stops = std::mem::take(&mut self.stopper.stops);
+        let napped_cpu_ns = self.stopper.napped_cpu_ns.take();
         if let Some(tid) = self.stopper.last_stopped_tid.take() {
             self.cpu = last_cpu(self.target.pid, tid).filter(|_| !self.threads.observes_slowly());
         }
@@ -219,15 +219,22 @@ impl ProcessSampler {
             return stops;
         }
         // Only while the sampling thread is on that CPU is it the one that keeps the other from it.
-        let released_cpu_ns = self.threads.released_cpu_ns.unwrap_or_else(thread_cpu_ns);
-        let cpu_ns = released_cpu_ns.saturating_sub(self.threads.observed_cpu_ns);
+        let observed_cpu_ns = self.threads.observed_cpu_ns;
+        let napped_cpu_ns = napped_cpu_ns.filter(|&cpu_ns| cpu_ns >= observed_cpu_ns);
+        let released_cpu_ns = napped_cpu_ns.or(self.threads.released_cpu_ns).unwrap_or_else(thread_cpu_ns);
+        let cpu_ns = released_cpu_ns.saturating_sub(observed_cpu_ns);
         let stopped_ns = (observed_at.elapsed().as_nanos() as u64).min(cpu_ns);
-        StopStats::one(stopped_ns, stopped_ns)
+        StopStats::one(stopped_ns, stopped_ns, self.stopper.limits.max_stop)
     }
 
     /// Whether threads that missed a stop still have to be detached.
     pub fn has_pending_stops(&self) -> bool {
         self.stopper.has_pending_stops()
+    }
+
+    /// Whether one of them may stop at any moment.
+    pub fn has_runnable_pending_stops(&self) -> bool {
+        self.stopper.has_runnable_pending_stops()
     }
 
     /// Detaches such threads once they have stopped.
@@ -255,6 +262,7 @@ impl ProcessSampler {
                     found = read();
                 }
             }
+            self.reader.end_reading();
             stacks.append(&mut found?.threads);
         }
         Ok(stacks)

@@ -5,7 +5,7 @@
 
 use crate::linux::cpu_affinity::CpuAffinity;
 use crate::linux::os::{become_sampling_thread, monotonic_ns, thread_cpu_ns};
-use crate::linux::sched_priority::SchedPriority;
+use crate::linux::sched_priority::{self, SchedPriority, TemporaryPriority};
 use crate::linux::target::Presence;
 use crate::ptrace::ptrace_stop::Stopper;
 use crate::reader_process::client::EXCEEDED;
@@ -52,6 +52,8 @@ struct SamplingLoop<'a> {
     cpu_ns: u64,
     awake_since_ns: u64,
     priority: SchedPriority,
+    /// While a thread may stop that missed its stop: it stands still until this thread has a CPU.
+    pending_priority: Option<TemporaryPriority>,
     affinity: CpuAffinity,
 }
 
@@ -75,12 +77,14 @@ impl SamplingLoop<'_> {
             cpu_ns: 0,
             awake_since_ns: 0,
             priority: SchedPriority::request(),
+            pending_priority: None,
             affinity: CpuAffinity::of_this_thread(),
         }
     }
 
     fn run(&mut self) {
         loop {
+            self.raise_for_pending_stops();
             self.move_to_target_cpu();
             let next_ns = self.next_ns();
             let sleeps = next_ns > monotonic_ns();
@@ -101,7 +105,19 @@ impl SamplingLoop<'_> {
             }
             self.release_pending();
             self.sample_earliest();
-            self.priority.review(monotonic_ns(), self.cpu_ns);
+            if self.pending_priority.is_none() {
+                self.priority.review(monotonic_ns(), self.cpu_ns);
+            }
+        }
+    }
+
+    fn raise_for_pending_stops(&mut self) {
+        let may_stop = self.pending_stops.iter().any(Stopper::has_runnable_pending_stops)
+            || self.processes.values().any(|process| process.sampler.has_runnable_pending_stops());
+        match may_stop {
+            true if self.pending_priority.is_none() => self.pending_priority = sched_priority::raise(),
+            true => {}
+            false => self.pending_priority = None,
         }
     }
 

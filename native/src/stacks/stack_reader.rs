@@ -44,6 +44,21 @@ pub struct Stacks {
     pub gil: GilState,
 }
 
+/// A reading of memory whose stacks are not built yet: nothing more is read of the target for them.
+pub struct MemoryReading<'a> {
+    /// When the reading began.
+    pub gil: GilState,
+    /// The pthread_t of each thread that was read, and the kernel's id of it as the target itself sees it. A thread that
+    /// has not run since an earlier reading was not read.
+    pub threads: &'a mut dyn Iterator<Item = (u64, Option<i32>)>,
+    /// Reads the GIL as it is now.
+    pub gil_now: &'a mut dyn FnMut() -> Result<GilState, Failure>,
+}
+
+/// Checks a reading of memory, and lets what stood still for it go on. False if the stacks are needed for that: they
+/// have to be built by the deadline then.
+pub type Verify<'a> = dyn FnMut(MemoryReading<'_>) -> Result<bool, Failure> + 'a;
+
 /// A reading that gave nothing.
 #[derive(Clone, Debug)]
 pub struct Failure {
@@ -87,6 +102,11 @@ pub trait StackReader: Send {
     /// A reading fails as `slow` at this time: a thread is stopped for it.
     fn set_deadline(&mut self, _until: Option<Instant>) {}
 
+    /// Nothing is stopped for a reading any more: ends its deadline, and does what was put off.
+    fn end_reading(&mut self) {
+        self.set_deadline(None);
+    }
+
     /// CPU time that other processes used for this reader since the last call, in nanoseconds.
     fn take_cpu_ns(&mut self) -> u64 {
         0
@@ -99,19 +119,18 @@ pub trait StackReader: Send {
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
-    ) -> Result<Stacks, Failure>;
+    ) -> Result<Stacks, Failure> {
+        self.read_and_verify(interpreter, ran, interner, &mut |_| Ok(false))
+    }
 
-    /// The same. Calls `release` once nothing more is read of the target, if that is before the end: what stands still
-    /// for the reading may go on then. `release` gets the GIL as of the beginning of the reading.
-    fn read_and_release(
+    /// The same. Calls `verify` before it builds stacks, and fails as that does.
+    fn read_and_verify(
         &mut self,
         interpreter: usize,
         ran: &mut dyn FnMut(i32) -> bool,
         interner: &mut StackInterner,
-        _release: &mut dyn FnMut(GilState),
-    ) -> Result<Stacks, Failure> {
-        self.read(interpreter, ran, interner)
-    }
+        verify: &mut Verify<'_>,
+    ) -> Result<Stacks, Failure>;
 }
 
 impl Failure {

@@ -22,20 +22,6 @@ impl Interpreter {
         }));
     }
 
-    /// Finds threads that have not run among those that there was no time for; nothing is read of the target.
-    pub(super) fn visit_rest(&mut self, ran: &mut dyn FnMut(i32) -> bool) {
-        let mut remembered = 0;
-        for thread in &mut self.threads {
-            if matches!(thread.reading, ThreadReading::Unvisited) && thread.is_unchanged(ran) {
-                thread.reading = ThreadReading::Unchanged;
-            }
-            remembered += thread.off_stack_frames.len();
-            if remembered > MAX_ALL_REMEMBERED {
-                thread.off_stack_frames = Vec::new();
-            }
-        }
-    }
-
     /// Reads the kernel's ids of new threads.
     pub(super) fn read_native_ids(&mut self, native_ids: &NativeIds, memory: &dyn Memory) {
         let mut unnamed: Vec<&mut Thread> =
@@ -63,6 +49,27 @@ impl Thread {
             *self = Thread { address: self.address, thread_id, identity, native_id, ..Thread::default() };
         }
         self.reading = ThreadReading::Unvisited;
+    }
+
+    /// Finds whether it has run, if there was no time for that; nothing is read of the target. `remembered` counts the
+    /// frames that are remembered of all threads.
+    pub(super) fn visit(&mut self, ran: &mut dyn FnMut(i32) -> bool, remembered: &mut usize) {
+        if matches!(self.reading, ThreadReading::Unvisited) && self.is_unchanged(ran) {
+            self.reading = ThreadReading::Unchanged;
+        }
+        *remembered += self.off_stack_frames.len();
+        if *remembered > MAX_ALL_REMEMBERED {
+            self.off_stack_frames = Vec::new();
+        }
+    }
+
+    /// Whether this reading has its frames.
+    pub(super) fn was_read(&self) -> bool {
+        matches!(self.reading, ThreadReading::Frames(_))
+    }
+
+    pub(super) fn ids(&self) -> (u64, Option<i32>) {
+        (self.thread_id, self.native_id)
     }
 
     /// Whether it was read, and has not run since.
