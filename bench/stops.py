@@ -1,13 +1,17 @@
 """How long sampling stops a process with deep stacks or thousands of threads.
 
-    python bench/stops.py [--seconds 5] [--max-stop-ms 20] [--python PYTHON] [--only deep,threads2000]
+    python bench/stops.py [--seconds 5] [--max-stop-ms 2] [--spinners 0,4] [--only deep,threads2000]
 
-deep         One thread that works below 60,000 calls.
+usual        One thread that works below 30 calls, beside ten that wait.
+deep         One thread that works below 60,000 calls: attaching fails if they do not fit into the limit.
+deep5000     The same with 5,000.
 threads2000  One thread that works beside 2,000 that wake once a second.
 threads3000  The same with 3,000.
 
-Each case runs on the machine as it is, then beside four processes that spin. The last columns are the longest
-stop and the sampler's own CPU time in one, as shares of the limit: what is beyond the second is the kernel's.
+Each case runs on the machine as it is, then beside processes that spin. The last columns are the stops
+above the limit, the longest stop and the sampler's own CPU time in one, as shares of the limit: what is
+beyond the last is the kernel's. Run it without the capability SYS_NICE as well:
+`setpriv --bounding-set=-sys_nice python bench/stops.py`.
 """
 
 from __future__ import annotations
@@ -25,11 +29,12 @@ import sidelight_native
 
 TARGETS = Path(__file__).with_name("sampler_targets.py")
 CASES = {
+    "usual": ("spin", "30", "10"),
     "deep": ("spin", "60000", "0"),
+    "deep5000": ("spin", "5000", "0"),
     "threads2000": ("crowd", "2000"),
     "threads3000": ("crowd", "3000"),
 }
-SPINNERS = 4
 
 
 @contextlib.contextmanager
@@ -52,7 +57,7 @@ def measure(case: str, options: argparse.Namespace) -> None:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":
             raise SystemExit(f"{case} did not start")
-        for count in (0, SPINNERS):
+        for count in map(int, options.spinners.split(",")):
             with spinning(count):
                 print(f"{case:11} beside {count}: {describe_stops(process.pid, options)}", flush=True)
     finally:
@@ -86,6 +91,7 @@ def describe_stops(pid: int, options: argparse.Namespace) -> str:
     return (
         f"p50 {p50:6.2f}, p99 {p99:6.2f}, max {stops[-1]:7.2f} ms of {len(stops) - 1} stops; {ticks} ticks, "
         f"failed {dict(errors)}, unread {unread / max(1, samples):.1%}; "
+        f"{sum(stop > options.max_stop_ms for stop in stops) / max(1, len(stops) - 1):.1%} above the limit, "
         f"{stops[-1] / options.max_stop_ms:.2f} of the limit, own CPU {max(own) / options.max_stop_ms:.2f}"
     )
 
@@ -96,7 +102,8 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rate", type=int, default=100)
-    parser.add_argument("--max-stop-ms", type=float, default=20)
+    parser.add_argument("--max-stop-ms", type=float, default=2)
+    parser.add_argument("--spinners", default="0,4", help="numbers of processes that spin")
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the targets")
     parser.add_argument("--only", default=",".join(CASES))
     options = parser.parse_args()
