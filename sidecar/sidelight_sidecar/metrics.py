@@ -50,6 +50,9 @@ class SidecarMetrics:
         )
         self.cpu_seconds = self._counter("cpu_seconds", "CPU time of the whole sidecar, including sampling")
         self.stops = self._counter("stops", "Times that threads were stopped to read them")
+        self.stops_over_limit = self._counter(
+            "stops_over_limit", "Stops of threads that lasted longer than --max-stop-ms"
+        )
         self.stopped_seconds = self._counter("stopped_seconds", "Time that threads were stopped to read them")
         self.stopped_ratio = self._gauge(
             "stopped_ratio", "Largest share of its time that a process was stopped, in its last window"

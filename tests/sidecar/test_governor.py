@@ -22,13 +22,19 @@ ONE, TWO = ProcessKey(1, 10), ProcessKey(2, 20)
 
 
 def sampled(
-    seconds: float = 10.0, *, ticks: int = 1000, cpu_ms: float = 50, stopped_ms: float = 0, mode: str = "gil"
+    seconds: float = 10.0,
+    *,
+    ticks: int = 1000,
+    cpu_ms: float = 50,
+    stopped_ms: float = 0,
+    mode: str = "gil",
+    stops_over_limit: int = 0,
 ) -> SampleBatch:
     quality = Quality(
         attempts=ticks, mode=mode, sampler_cpu_ns=round(cpu_ms * MS), stopped_ns=round(stopped_ms * MS),
         longest_stop_ns=round(stopped_ms * MS),
     )  # fmt: skip
-    return SampleBatch({"main": {}}, 0, round(seconds * 1e9), quality)
+    return SampleBatch({"main": {}}, 0, round(seconds * 1e9), quality, stops_over_limit=stops_over_limit)
 
 
 @dataclass
@@ -201,9 +207,10 @@ async def test_metrics_say_what_it_takes_and_why_rates_are_reduced(house: House)
     house.governor.add(ONE, 100)
     house.window(ONE, sampled(cpu_ms=5))
     house.governor.add(TWO, 100)
-    house.window(ONE, sampled(cpu_ms=5, stopped_ms=400))
-    house.window(ONE, sampled(ticks=200, cpu_ms=1, stopped_ms=80), rate_hz=20)
+    house.window(ONE, sampled(cpu_ms=5, stopped_ms=400, stops_over_limit=2))
+    house.window(ONE, sampled(ticks=200, cpu_ms=1, stopped_ms=80, stops_over_limit=1), rate_hz=20)
     await house.tick()
+    assert house.metric("stops_over_limit_total") == 3
     assert house.metric("reduced_rate_processes", reason=STOPS) == 1
     assert house.metric("reduced_rate_processes", reason=CPU) == 0
     assert house.metric("rate_hz", bound="lowest") == 20

@@ -70,6 +70,11 @@ def test_a_clock_that_is_set_between_two_takes_does_not_change_how_long_was_samp
         assert (both.start_ns, both.duration_ns) == (1_000, 17)
 
 
+def test_stops_over_the_limit_add_up() -> None:
+    first, second = (SampleBatch({}, 0, 1, Quality(), stops_over_limit=count) for count in (1, 2))
+    assert first.plus(second).stops_over_limit == 3
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_process_does_is_seen(mode: str, start: Start) -> None:
     session = samplers().get(mode).attach(proc_of(start("spin")), rate_hz=200, window_seconds=1)

@@ -179,6 +179,7 @@ class Governor:
             self._command_seconds += cost.cpu_seconds
         else:
             self._attributed_seconds += cost.cpu_seconds
+        self._metrics.stops_over_limit.inc(batch.stops_over_limit)
         self._longest_stops.append((self._clock(), batch.quality.longest_stop_ns / 1e9))
         member = self._processes.get(key)
         if member is None or not cost.ticks:

@@ -182,6 +182,7 @@ class NativeSession:
                 other=batch.other,
                 reader=self.reader,
             ),
+            stops_over_limit=batch.stops_over_limit,
         )
 
 

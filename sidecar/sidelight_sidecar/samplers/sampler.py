@@ -58,8 +58,9 @@ class SamplingCost:
 class SampleBatch:
     """The samples of a session from `start_ns` (Unix time) for `duration_ns`.
 
-    `attach_cpu_ns` is the part of the sampler's CPU time that attaching took. `timed_samples` are the
-    individual samples of a session that keeps them; a merged batch has none.
+    `attach_cpu_ns` is the part of the sampler's CPU time that attaching took. `stops_over_limit` are stops
+    that lasted longer than `--max-stop-ms`. `timed_samples` are the individual samples of a session that
+    keeps them; a merged batch has none.
     """
 
     threads: CountsByThread
@@ -67,6 +68,7 @@ class SampleBatch:
     duration_ns: int
     quality: Quality
     attach_cpu_ns: int = 0
+    stops_over_limit: int = 0
     timed_samples: TimedSamples | None = None
 
     @property
@@ -95,6 +97,7 @@ class SampleBatch:
             self.duration_ns + later.duration_ns,
             replace(quality, other=quality.other + folded),
             self.attach_cpu_ns + later.attach_cpu_ns,
+            self.stops_over_limit + later.stops_over_limit,
         )
 
     def compute_cost(self, rate_hz: float, *, stops_target: bool) -> SamplingCost:
