@@ -96,7 +96,8 @@ class Metrics:
         )
         self.connections_closed = self._counter(
             "sidelight_connections_closed",
-            "Connections that the collector closed or refused, by reason.",
+            "Connections that the collector closed or refused: header_timeout, body_timeout, "
+            "response_timeout, idle, limit.",
             ("reason",),
         )
         for close_reason in CloseReason:

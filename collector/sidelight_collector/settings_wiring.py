@@ -190,7 +190,7 @@ def build_otlp_grpc(
         authorizer,
         MemoryBudget(settings.max_pending_bytes, lambda _: None),
         metrics,
-        max_message_bytes=settings.otlp_grpc_max_message_bytes,
+        max_message_bytes=min(settings.otlp_grpc_max_message_bytes, settings.max_body_bytes),
         max_receive_seconds=settings.max_receive_seconds,
         read_certificate=(lambda: certificate.current_pair) if certificate else None,
     )

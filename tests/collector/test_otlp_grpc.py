@@ -235,6 +235,6 @@ def test_without_the_package_the_error_has_the_command_that_installs_it(
 def test_an_address_that_everybody_reaches_needs_writers() -> None:
     with pytest.raises(BadSetting, match=r"anybody who reaches 0\.0\.0\.0 could write profiles over gRPC"):
         Settings(store="given", otlp_grpc_listen="0.0.0.0:4317")
-    with pytest.raises(BadSetting, match="otlp_grpc_max_message_bytes"):
-        Settings(store="given", otlp_grpc_max_message_bytes=1 << 40)
+    with pytest.raises(ValueError, match="otlp_grpc_max_message_bytes"):
+        Settings(store="given", otlp_grpc_listen="127.0.0.1:4317", otlp_grpc_max_message_bytes=0)
     Settings(store="given", otlp_grpc_listen="0.0.0.0:4317", allow_anonymous_writes=True)

@@ -453,7 +453,7 @@ class Settings(KubernetesSettings):
             )
         self.check_tls()
         has_writers = self.write_tokens_file is not None or self.in_cluster
-        self.check_otlp_grpc(self.max_body_bytes, is_guarded=has_writers or self.allow_anonymous_writes)
+        self.check_otlp_grpc(is_guarded=has_writers or self.allow_anonymous_writes)
         if self.role != "compactor":
             self.check_access(
                 self.address[0],

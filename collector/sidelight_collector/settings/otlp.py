@@ -28,22 +28,19 @@ class OtlpSettings(NoteSettings):
     )
     otlp_grpc_max_message_bytes: int = setting(
         4 << 20,
-        "largest request over gRPC, decompressed, at most --max-body-bytes",
+        "largest request over gRPC, decompressed; --max-body-bytes limits it too",
         parse=parse_byte_size,
     )
 
-    def check_otlp_grpc(self, max_body_bytes: int, *, is_guarded: bool) -> None:
+    def check_otlp_grpc(self, *, is_guarded: bool) -> None:
         """Raise BadSetting for settings of gRPC that do not work.
 
         `is_guarded` says whether something decides who may write.
         """
-        if not 0 < self.otlp_grpc_max_message_bytes <= max_body_bytes:
-            raise BadSetting(
-                "otlp_grpc_max_message_bytes is not between 1 and max_body_bytes",
-                hint="Raise --max-body-bytes, or lower --otlp-grpc-max-message-bytes.",
-            )
         if self.otlp_grpc_listen is None:
             return
+        if self.otlp_grpc_max_message_bytes < 1:
+            raise ValueError("otlp_grpc_max_message_bytes must be at least 1")
         host, _ = parse_address(self.otlp_grpc_listen)
         if not is_guarded and not is_loopback(host):
             raise BadSetting(
