@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Agent, CaptureAnswer, CapturePart } from "../src/api/captures.ts";
-import { captureCommand, describeCost, captureCurl, describeObstacle, parsePods, topFunctions, compareWithYesterday, type CaptureRequest } from "../src/viewmodels/captureRequest.ts";
+import { captureCommand, coresByPod, sortByCores, describeCost, captureCurl, describeObstacle, parsePods, topFunctions, compareWithYesterday, type CaptureRequest } from "../src/viewmodels/captureRequest.ts";
 import { formatPlace, onPage, parsePlace, START } from "../src/lib/url.ts";
 
 const WISH: CaptureRequest = { service: "shop", query: "", pods: 1, seconds: 60, rate: 100, mode: "auto", timeline: true };
@@ -60,4 +60,11 @@ test("the list of captures keeps its service in its address", () => {
   assert.deepEqual(parsePlace(at.pathname, at.search), place);
   assert.equal(formatPlace({ ...START, page: "captures" }), "/captures");
   assert.deepEqual(onPage({ ...START, page: "service", service: "shop" }, "captures").service, "shop");
+});
+
+test("pods to capture are listed with the hottest first, and those without data last by name", () => {
+  const cores = coresByPod({ row: ["p-1", "p-2", "p-3"], seconds: [[10, null], [30, 40], [null, null]], pod_seconds: [[100, null], [100, 100], [null, null]] });
+  assert.deepEqual([...cores], [["p-1", 0.1], ["p-2", 0.35]]);
+  const agents = ["p-4", "p-1", "", "p-3", "p-2"].map((pod) => ({ labels: { pod } }) as unknown as Agent);
+  assert.deepEqual(sortByCores(agents, cores).map(({ labels }) => labels.pod), ["p-2", "p-1", "p-3", "p-4"]);
 });

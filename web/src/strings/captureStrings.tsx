@@ -52,6 +52,7 @@ export const cancel = "Cancel";
 
 // CaptureDialog
 export const captureService = (service: ComponentChildren) => <>Capture {service}</>;
+export const coresOf = (cores: Printable) => `${cores} cores`;
 export const choosePods = "Choose pods";
 export const moreOptions = "More options";
 export const allPods = "all pods";

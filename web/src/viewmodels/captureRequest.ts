@@ -1,4 +1,5 @@
 import type { Agent, CaptureAnswer, CapturePart } from "../api/captures.ts";
+import type { HeatmapAnswer } from "../api/grids.ts";
 import { shellQuoted } from "./shellCommands.ts";
 import { equals, joinMatchers } from "../lib/selectors.ts";
 import { rfc3339, toEpochSeconds } from "../lib/times.ts";
@@ -59,6 +60,19 @@ export function describeCost({ pods, seconds, rate, mode }: CaptureRequest): str
   const subject = pods === "all" ? strings.eachPod : pods === 1 || (typeof pods === "object" && pods.length === 1) ? strings.theNamedPod : strings.eachOfThePods;
   const stop = mode === "nonblocking" ? strings.noThreadStops : mode === "blocking" ? strings.allThreadsStop : strings.gilThreadStops;
   return strings.captureCost(subject, rate, seconds, stop);
+}
+
+/** CPU cores of each pod over the time it was watched. */
+export function coresByPod({ row, seconds, pod_seconds: watched }: Pick<HeatmapAnswer, "row" | "seconds" | "pod_seconds">): ReadonlyMap<string, number> {
+  const add = (values: readonly (number | null)[]) => values.reduce<number>((all, value) => all + (value ?? 0), 0);
+  return new Map(row.flatMap((pod, at) => (add(watched[at]) > 0 ? [[pod, add(seconds[at]) / add(watched[at])] as const] : [])));
+}
+
+/** Sidecars of named pods, those of the pods that use most CPU first. */
+export function sortByCores(agents: readonly Agent[], cores: ReadonlyMap<string, number>): readonly Agent[] {
+  const name = ({ labels }: Agent) => labels.pod ?? "";
+  const use = (agent: Agent) => cores.get(name(agent)) ?? -1;
+  return agents.filter((agent) => name(agent) !== "").sort((a, b) => use(b) - use(a) || (name(a) < name(b) ? -1 : 1));
 }
 
 /** Why a sidecar cannot take a capture now; empty if it can. */

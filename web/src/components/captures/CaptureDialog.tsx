@@ -1,10 +1,14 @@
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { HeatmapAnswer } from "../../api/grids.ts";
+import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl, type Failure } from "../../api/request.ts";
 import { sendRequest, usePolling, type Agent, type AgentsAnswer, type CaptureAnswer } from "../../api/captures.ts";
 import { followedCaptures } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
+import { short } from "../../lib/numbers.ts";
+import { equals } from "../../lib/selectors.ts";
 import { onPage } from "../../lib/url.ts";
-import { describeObstacle, describePods, podsOfChoice, POD_CHOICES } from "../../viewmodels/captureRequest.ts";
+import { coresByPod, describeObstacle, describePods, podsOfChoice, POD_CHOICES, sortByCores } from "../../viewmodels/captureRequest.ts";
 import { ErrorCard } from "../answer/ErrorCard.tsx";
 import { captureDraft, type CaptureDraft } from "../controls/dialogs.ts";
 import { Link } from "../ui/Controls.tsx";
@@ -12,6 +16,8 @@ import * as strings from "../../strings/captureStrings.tsx";
 
 const POLL_SECONDS = 3;
 const MAX_ROWS = 100;
+/** Pods are in the order of their CPU use over this time. */
+const RECENT = { from: "-15m", until: "now", type: "cpu", rows: "pod", step: "900" };
 
 /** Starts a capture in one press: for how long, of which pods, at which rate. Its progress then follows on every page. */
 export function CaptureDialog({ draft }: { draft: CaptureDraft }) {
@@ -85,18 +91,21 @@ export function CaptureDialog({ draft }: { draft: CaptureDraft }) {
   );
 }
 
-/** Connected sidecars; a press on a row chooses its pod. */
+/** Connected sidecars, those of the hottest pods first; a press on a row chooses its pod. */
 function Sidecars({ agents, chosen, toggle, service }: { agents: readonly Agent[]; chosen: readonly string[]; toggle: (pod: string) => void; service: string }) {
+  const recent = useAnswer<HeatmapAnswer>(agents.length === 0 ? null : apiUrl("heatmap", { query: `{${equals("service", service)}}`, ...RECENT }));
+  const cores = useMemo(() => (recent.answer ? coresByPod(recent.answer) : new Map<string, number>()), [recent.answer]);
   if (agents.length === 0) return <p role="status">{strings.noSidecarConnectedOf(<bdi>{service.slice(0, 100)}</bdi>)}</p>;
-  const named = agents.filter(({ labels }) => labels.pod !== undefined && labels.pod !== "").sort((a, b) => ((a.labels.pod ?? "") < (b.labels.pod ?? "") ? -1 : 1));
+  const named = sortByCores(agents, cores);
   return (
     <ul class="pods-to-choose" aria-label={strings.choosePods}>
       {named.slice(0, MAX_ROWS).map((agent) => {
         const pod = agent.labels.pod ?? "";
         const obstacle = describeObstacle(agent);
+        const use = cores.get(pod);
         return (
           <li key={agent.agent}>
-            <button type="button" aria-pressed={chosen.includes(pod)} onClick={() => toggle(pod)}><bdi>{pod.slice(-100)}</bdi> <span class="detail"><bdi>{agent.labels.version}</bdi>{obstacle !== "" && ` ⚠ ${obstacle}`}</span></button>
+            <button type="button" aria-pressed={chosen.includes(pod)} onClick={() => toggle(pod)}><bdi>{pod.slice(-100)}</bdi> <span class="detail">{use !== undefined && `${strings.coresOf(short(use))} · `}<bdi>{agent.labels.version}</bdi>{obstacle !== "" && ` ⚠ ${obstacle}`}</span></button>
           </li>
         );
       })}
