@@ -1,4 +1,4 @@
-"""Three first questions about a fleet of 300 services, each answered in at most three clicks from Home."""
+"""Three questions about 300 services, in at most three clicks from Home."""
 
 from __future__ import annotations
 
