@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +16,7 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import ResourceKind
 from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.cluster_errors import ClusterError, InvalidName
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
+from tests.loopback_server import LoopbackHandler, serving
 
 INVALID = (
     *("", "..", ".", "a/b", "a/../b", "%2e%2e", "a%2Fb", "a?watch=true", "a#b", "a b", "a\nb"),
@@ -60,42 +59,33 @@ def test_a_path_has_the_parts_that_were_meant(namespace: str, name: str) -> None
     assert urlsplit(path).path.split("/") == ["", "api", "v1", "namespaces", namespace, "pods", name]
 
 
-class _ApiServer(BaseHTTPRequestHandler):
+class _ApiServer(LoopbackHandler):
     """Answers every request with an empty object, and records its target."""
 
     targets: list[str]
 
     def do_GET(self) -> None:
         self.targets.append(self.path)
-        body = b"{}"
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return
+        self.answer(200, b"{}")
 
 
 @pytest.fixture
 def targets(tmp_path: Path) -> Iterator[tuple[KubernetesClient, list[str]]]:
     """A client of a real HTTP server, and the targets of the requests that the server received."""
     handler = type("Handler", (_ApiServer,), {"targets": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with serving(handler) as port:
         config = {
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "x",
             "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
-            "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
+            "clusters": [{"name": "x", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
             "users": [{"name": "x", "user": {}}],
         }
         (tmp_path / "config").write_text(json.dumps(config))
         client = KubernetesClient.open(str(tmp_path / "config"))
         yield client, handler.targets
         client.close()
-        server.shutdown()
 
 
 @pytest.mark.parametrize("name", ["../secrets/x", "a//b", "a?b", "a%2Fb", "", ".."])

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from sidelight.main import COMMANDS, run
 from sidelight.terminal_output import CLEAR_LINE, EscapedStream
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.open_store import verify_store
+from tests.loopback_server import LoopbackHandler, serving
 
 HOSTILE = "\x1b[31mred\x1b]0;owned\x07\x9b2J\u202etxt\u2066"
 """A color, a window title, a C1 sequence, and marks that reverse the order of letters."""
@@ -68,7 +67,7 @@ CAPTURE: dict[str, Any] = {
 }
 
 
-class _Collector(BaseHTTPRequestHandler):
+class _Collector(LoopbackHandler):
     """Answers every request with hostile names, as JSON without escapes, or refuses it."""
 
     def do_GET(self) -> None:
@@ -79,24 +78,15 @@ class _Collector(BaseHTTPRequestHandler):
         elif path in ("refused", "export", "verdict"):
             status, document = 404, {"error": "not_found", "message": HOSTILE, "hint": HOSTILE}
         body = json.dumps(document, ensure_ascii=False).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.answer(status, body, {"Content-Type": "application/json; charset=utf-8"})
 
-    do_POST = do_GET  # noqa: N815 - the base class looks it up
-
-    def log_message(self, *_: object) -> None:
-        return
+    do_POST = do_GET
 
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Collector) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with serving(_Collector) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(

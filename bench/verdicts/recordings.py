@@ -187,7 +187,6 @@ def steps(node: I64, new_window: I64) -> I64:
 
 
 def undo_steps(step: npt.NDArray[np.integer], new_window: npt.NDArray[np.integer]) -> I64:
-    """Undo `steps`."""
     added = np.cumsum(step.astype(np.int64))
     first = np.flatnonzero((new_window > 0) | (np.arange(len(step)) == 0))
     before = added[first] - step[first]

@@ -253,7 +253,6 @@ class CaptureProgressLine:
         self._last_note = ""
 
     def show(self, capture: Mapping[str, Any]) -> None:
-        """Show the progress of a capture."""
         self._last_note = ""
         line = format_progress(capture)
         if self._is_terminal:

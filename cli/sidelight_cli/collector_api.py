@@ -109,14 +109,7 @@ class CollectorApiClient:
         content = None if body is None else json.dumps(body).encode()
         with self.stream(path, {}, method=method, content=content) as response:
             text = b"".join(response.chunks)
-        if not text:
-            return None
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise CollectorUnreachable(
-                f"{self._url} answered what is not JSON", hint=NOT_A_COLLECTOR_HINT
-            ) from error
+        return self._parse_json(text) if text else None
 
     def get(self, path: str, parameters: Mapping[str, str | Sequence[str]]) -> Any:
         """Return the JSON response of `/api/v1/<path>`.
@@ -124,7 +117,9 @@ class CollectorApiClient:
         Raises CollectorUnreachable or RequestRefused.
         """
         with self.stream(path, parameters) as response:
-            text = b"".join(response.chunks)
+            return self._parse_json(b"".join(response.chunks))
+
+    def _parse_json(self, text: bytes) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:

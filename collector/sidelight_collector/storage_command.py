@@ -204,7 +204,6 @@ def create_pin(argv: list[str]) -> None:
 
 
 def delete_pin(argv: list[str]) -> None:
-    """Delete a pin."""
     description = "Take a pin away: what it held goes when it is old enough."
     settings = parse_settings(UnpinSettings, "storage unpin", description, argv, _read_store_environment())
     remove_pin(settings.open(), settings.name)

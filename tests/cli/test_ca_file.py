@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ssl
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from sidelight.main import run
 from tests.cluster.pki import Authority
+from tests.loopback_server import LoopbackHandler, serving
 
 COMMANDS = (
     ("query", "status"),
@@ -21,25 +20,11 @@ COMMANDS = (
 )
 
 
-class Refusing(BaseHTTPRequestHandler):
+class Refusing(LoopbackHandler):
     """Answers every request as a collector that has no such thing."""
 
     def do_GET(self) -> None:
-        body = b'{"error":"not_found","message":"the answer of the collector"}'
-        self.send_response(404)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-        return
-
-
-class Server(ThreadingHTTPServer):
-    """Says nothing of clients that do not trust it."""
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        return
+        self.answer(404, b'{"error":"not_found","message":"the answer of the collector"}')
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +37,8 @@ def port(authority: Authority) -> Iterator[int]:
     certificate = authority.server("collector", ("localhost",))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-    with Server(("127.0.0.1", 0), Refusing) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with serving(Refusing, tls=context) as port:
+        yield port
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
@@ -96,11 +76,7 @@ def test_the_hint_fits_the_mistake(
     assert f"cannot read the CA certificates in {tmp_path / 'none'}" in told(
         f"https://localhost:{port}", tmp_path / "none"
     )
-    with Server(("127.0.0.1", 0), Refusing) as plain:
-        thread = threading.Thread(target=plain.serve_forever, args=(0.05,))
-        thread.start()
-        text = told(f"https://localhost:{plain.server_port}")
-        plain.shutdown()
-        thread.join()
+    with serving(Refusing) as plain:
+        text = told(f"https://localhost:{plain}")
     assert "it does not answer with TLS" in text
     assert "http://" in text

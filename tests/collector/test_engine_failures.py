@@ -5,11 +5,9 @@ from __future__ import annotations
 import socket
 import ssl
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from sidelight_collector.storage.segments import encode_parquet, list_segments, 
 from tests.collector.clickhouse import KEPT, PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.stored_windows import START_NS, stored, window
+from tests.loopback_server import LoopbackHandler, serving
 from tests.processes import S3Server, collector
 
 SPAN = {"from": str(START_NS // 10**9 - 60), "until": str(START_NS // 10**9 + 60)}
@@ -55,29 +54,17 @@ def silent() -> Iterator[ClickHouseUrl]:
 def saying(status: int, body: bytes, certificate: Path | None = None) -> Iterator[ClickHouseUrl]:
     """Answers everything with this, over HTTPS with a certificate."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.read_body()
+            self.answer(status, body)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        if certificate:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            context.load_cert_chain(certificate)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield ClickHouseUrl("127.0.0.1", server.server_port, password=PASSWORD)
-        finally:
-            server.shutdown()
-            thread.join()
+    context = None
+    if certificate:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate)
+    with serving(Handler, tls=context) as port:
+        yield ClickHouseUrl("127.0.0.1", port, password=PASSWORD)
 
 
 @pytest.fixture

@@ -6,12 +6,10 @@ import asyncio
 import json
 import random
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +41,7 @@ from tests.collector.api_client import NOW_NS
 from tests.collector.comparison_data import MINUTES, SIDES, check, shop, two
 from tests.collector.prometheuses import Server, prometheus
 from tests.collector.stored_windows import START_NS, question, stored
+from tests.loopback_server import LoopbackHandler, serving
 
 START = START_NS // 10**9
 QUERY = 'sum(increase(http_requests_total{app="{service}",version="{version}"}[{step}]))'
@@ -199,28 +198,14 @@ def test_labels_of_any_kind_are_values_of_the_query_and_nothing_else(server: Ser
 def answering(status: int, body: bytes, seen: list[tuple[str, str | None]]) -> Iterator[str]:
     """What is no Prometheus, or one behind something that is in its way."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            self.read_body()
             seen.append((self.path, self.headers.get("Authorization")))
-            self.send_response(status)
-            if status == 302:
-                self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body, {"Location": "http://127.0.0.1:9/elsewhere"} if status == 302 else {})
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        thread = threading.Thread(target=found.serve_forever)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{found.server_address[1]}"
-        finally:
-            found.shutdown()
-            thread.join()
+    with serving(Handler) as port:
+        yield f"127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize(

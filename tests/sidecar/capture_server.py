@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import zstandard
 
 from sidelight_model.window import decode_windows
+from tests.loopback_server import LoopbackHandler, serving
 from tests.sidecar.fake_collector import FakeCollector, Reply
 
 
@@ -87,54 +87,30 @@ def ordering(port: int = 0, collector: OrderingCollector | None = None) -> Itera
     """An OrderingCollector that listens on loopback."""
     collector = collector or OrderingCollector()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
-            token = self.headers.get("Authorization", "")
+            raw, token = self.read_body(), self.headers.get("Authorization", "")
             if self.path == "/api/v1/agents/poll":
-                self.answer(collector.poll(json.loads(raw)))
+                self.reply(collector.poll(json.loads(raw)))
                 return
             assert self.path == "/api/v1/windows"
             body = zstandard.ZstdDecompressor().decompress(raw)
             assert decode_windows(body)
-            self.answer(collector.answer(body, token))
+            self.reply(collector.answer(body, token))
 
         def do_PUT(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            raw = self.read_body()
             assert (self.headers["Content-Encoding"], self.headers["Content-Type"]) == (
                 "zstd",
                 "application/json",
             )
-            self.answer(collector.put(self.path, raw))
+            self.reply(collector.put(self.path, raw))
 
-        def answer(self, reply: Reply) -> None:
-            content = json.dumps(reply.told).encode()
-            self.send_response(reply.status)
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+        def reply(self, reply: Reply) -> None:
+            self.answer(reply.status, json.dumps(reply.told).encode(), reply.headers)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-            return
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        allow_reuse_address = True
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            """Whoever asked has hung up."""
-
-    server = Server(("127.0.0.1", port), Handler)
-    collector.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(Handler, port) as listening:
+        collector.url = f"http://127.0.0.1:{listening}"
         yield collector
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

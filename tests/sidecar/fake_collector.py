@@ -8,11 +8,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import zstandard
 
 from sidelight_model.window import Window, decode_windows
+from tests.loopback_server import LoopbackHandler, serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ def collecting(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Fak
     """A FakeCollector that listens on loopback."""
     collector = FakeCollector()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["Content-Length"]))
+            raw = self.read_body()
             if self.path == "/api/v1/agents/poll":
                 # As a collector that knows no captures.
                 reply = Reply(404, {"error": "not_found", "message": "there is no such path"})
@@ -76,27 +76,8 @@ def collecting(port: int = 0, tls: ssl.SSLContext | None = None) -> Iterator[Fak
                 reply = collector.answer(
                     zstandard.ZstdDecompressor().decompress(raw), self.headers.get("Authorization", "")
                 )
-            content = json.dumps(reply.told).encode()
-            self.send_response(reply.status)
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(reply.status, json.dumps(reply.told).encode(), reply.headers)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its own word
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    if tls is not None:
-        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    collector.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
+    with serving(Handler, port, tls) as listening:
+        collector.url = f"{'https' if tls else 'http'}://127.0.0.1:{listening}"
         yield collector
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -54,7 +54,6 @@ class House:
         )
 
     def window(self, key: ProcessKey, part: SampleBatch, rate_hz: float = 100.0) -> None:
-        """A window of one part."""
         used = part.compute_cost(rate_hz, stops_target=True)
         self.now += used.seconds
         self.engine += used.cpu_seconds

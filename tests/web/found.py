@@ -34,7 +34,6 @@ def effect(a: float, b: float, half: float, direction: str = "", **changes: Any)
 
 
 def columns(effects: list[Json], agree: list[tuple[int, int]], q: list[float]) -> Json:
-    """Effects as columns."""
     names = list(effect(1, 1, 1))
     found: Json = {name: [one[name] for one in effects] for name in names}
     pods = {"pods_agreeing": [one for one, _ in agree], "pods_total": [of for _, of in agree]}

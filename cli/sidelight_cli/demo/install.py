@@ -166,7 +166,6 @@ def format_failure(step: InstallStep) -> str:
 
 
 def is_up_to_date(target: str) -> bool:
-    """Whether a target is up to date."""
     result = subprocess.run(
         [*MAKE, "--question", target],
         stdin=subprocess.DEVNULL,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 
-from sidelight_cli.local.sampling.sampling_engine import EngineTimeline
 from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.export_formats.speedscope import ThreadTimeline
 from sidelight_model.folded import Stack, join_frames, split_stack
 from sidelight_model.frames import strip_line_number
+from sidelight_sidecar.samplers.timed_samples import TimelineBuffer
 
 MAX_SAMPLES = 2_000_000
 
@@ -42,7 +42,7 @@ class TimelineBuilder:
         self._positions: dict[Hashable, tuple[int, int]] = {}
         self.dropped_samples = 0
 
-    def add(self, key: Hashable, process: str, timeline: EngineTimeline) -> None:
+    def add(self, key: Hashable, process: str, timeline: TimelineBuffer) -> None:
         """Add the new samples of a session's timeline; `key` identifies the session.
 
         A timeline holds the session's last samples. The new ones are found by counting all samples of the

@@ -190,10 +190,10 @@ def query_heatmap(
 
 @dataclass(frozen=True, slots=True)
 class WindowSteps:
-    """Windows of a range, and its time steps of which the first starts at `first * step_ns`.
+    """Windows of a range and its time steps.
 
-    `table` has the windows' samples, by endpoint where that is asked for. `needs_single_rows`: see
-    `require_single_rows`.
+    The first step starts at `first * step_ns`. `table` has the windows' samples, by endpoint where that is
+    asked for. `needs_single_rows`: see `require_single_rows`.
     """
 
     windows: SelectedWindows
@@ -213,9 +213,10 @@ def select_steps(
     unit: str,
     answer: str,
 ) -> WindowSteps:
-    """Select windows to count by step and label; if `step_ns` is None, choose a readable step.
+    """Select windows to count by step and label.
 
-    Raises BadParameter for more than `max_steps` steps; `unit` and `answer` name them in the error.
+    If `step_ns` is None, a readable step is chosen. Raises BadParameter for more than `max_steps` steps;
+    `unit` and `answer` name them in the error.
     """
     by_endpoint = ENDPOINT_LABEL in labels
     with_stacks = by_endpoint or bool(query.endpoint_matchers)

@@ -97,7 +97,6 @@ class CaptureRoutes:
         self._events = CaptureEventStream(self._load_as_json, lambda: coordinator.is_closed)
 
     def build_routes(self) -> list[web.RouteDef]:
-        """Return all routes."""
         capture_path = f"{API_PREFIX}/captures/{{id}}"
         return [
             web.post(f"{API_PREFIX}/agents/poll", self.handle_poll),

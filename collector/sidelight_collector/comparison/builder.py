@@ -81,7 +81,6 @@ class ComparisonBuilder:
         self._changed_nodes = self._node_costs.node_ids[self._test_nodes()]
 
     def build(self) -> Verdict:
-        """Build the verdict."""
         of, own, total = self._sides.function_costs, self._self_effects, self._total_effects
         order = rank_functions(own, total)[: self._options.max_functions]
         frames = [Frame.parse(unescape_frame(of.names[at])) for at in order.tolist()]

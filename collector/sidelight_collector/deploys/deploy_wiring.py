@@ -137,7 +137,6 @@ def _read_secret(path: Path | None) -> bytes | None:
 
 
 def build_policy(settings: Settings) -> DeployPolicy:
-    """Build the policy of deploys from the settings."""
     return DeployPolicy(
         settings.deploy_first_analysis_seconds,
         settings.deploy_last_analysis_seconds,

@@ -61,8 +61,6 @@ def make_compare_function(limits: QueryLimits, fail_on: Iterable[str]) -> Compar
 
 @dataclass(frozen=True, slots=True)
 class AnalysisResult:
-    """The result of one analysis."""
-
     state: DeployState
     comparison_mode: str = "none"
     baseline: TimeRange | None = None
@@ -112,7 +110,6 @@ def build_window_queries(deploy: Deploy, selected: DeploySides) -> list[WindowQu
 
 
 def build_result(verdict: Mapping[str, Any], selected: DeploySides) -> AnalysisResult:
-    """Build the result of an analysis from its verdict."""
     conditions = tuple(verdict["conditions"])
     state = DeployState(combine_statuses(str(condition["state"]) for condition in conditions).value)
     return AnalysisResult(

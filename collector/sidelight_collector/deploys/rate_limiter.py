@@ -32,7 +32,6 @@ class AnalysisRateLimiter:
         return self._analyses_left >= 1 and self._cpu_seconds_left > 0
 
     def record_start(self) -> None:
-        """Record the start of an analysis."""
         self._analyses_left -= 1
 
     def record_cpu(self, cpu_seconds: float) -> None:

@@ -99,8 +99,6 @@ def _fingerprint(store: ObjectStore, day: date) -> object:
 
 
 class _DayCheck:
-    """One check of a day."""
-
     def __init__(
         self, store: ObjectStore, day: date, options: DayCheckOptions, step: Callable[[str], None]
     ) -> None:

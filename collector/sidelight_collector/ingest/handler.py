@@ -115,7 +115,6 @@ class IngestHandler:
         self._hooks = hooks
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the route of this handler."""
         return [web.post(PATH, self.post)]
 
     async def post(self, request: web.Request) -> web.Response:

@@ -162,7 +162,6 @@ def parse_object(kind: ResourceKind, item: ApiObject) -> CachedObject | None:
 
 
 def parse_pod(item: ApiObject) -> Pod:
-    """Parse a pod."""
     meta, spec, status = (_get_mapping(item, name) for name in ("metadata", "spec", "status"))
     labels, annotations = _get_mapping(meta, "labels"), _get_mapping(meta, "annotations")
     owner = naming.owner_of(item)

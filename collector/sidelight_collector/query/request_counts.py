@@ -26,8 +26,6 @@ class TimeBlocks:
 
 
 class RequestCountSource(Protocol):
-    """A source of request counts."""
-
     def count_requests(self, name: str, time_blocks: TimeBlocks, timeout_seconds: float) -> F64:
         """Return the requests in each cell of the side `name`, (P, T), within the timeout.
 

@@ -72,7 +72,6 @@ class StackFilter:
 
     @property
     def accepts_all(self) -> bool:
-        """Whether the filter accepts every stack."""
         return self == StackFilter()
 
 

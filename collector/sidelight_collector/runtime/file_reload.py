@@ -20,7 +20,6 @@ _log = structlog.get_logger()
 
 
 def get_message(error: SidelightError) -> str:
-    """Return the message of an error."""
     return error.message
 
 

@@ -20,7 +20,6 @@ def parse_path_prefix(text: str) -> str:
 
 
 def parse_log_level(text: str) -> str:
-    """Parse a log level."""
     if text not in ("debug", "info", "warning", "error"):
         raise ValueError(f"{text!r} is not debug, info, warning or error")
     return text

@@ -100,7 +100,6 @@ class OtlpRequestBuilder:
         self._resources += encode_message(1, encode_message(1, attributes) + encode_message(2, scope))
 
     def encode(self) -> bytes:
-        """Encode the request."""
         tables = (
             (1, [_ZERO]),
             (2, self._locations),

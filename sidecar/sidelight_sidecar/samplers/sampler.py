@@ -180,7 +180,6 @@ class Sampler(Protocol):
 
 
 def add_counts(first: Mapping[Stack, Counts], second: Mapping[Stack, Counts]) -> dict[Stack, Counts]:
-    """Add counts, stack by stack."""
     total = dict(first)
     for stack, counts in second.items():
         total[stack] = total.get(stack, ZERO).plus(counts)

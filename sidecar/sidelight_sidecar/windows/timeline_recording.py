@@ -110,8 +110,6 @@ class EncodedRecording:
 
 @dataclass(slots=True)
 class _ThreadSamples:
-    """The samples of one thread."""
-
     at_us: array[int] = field(default_factory=lambda: array("q"))
     stack: array[int] = field(default_factory=lambda: array("I"))
     state: array[int] = field(default_factory=lambda: array("B"))

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from sidelight_model.gates import evaluate_condition, parse_condition
+from tests.loopback_server import LoopbackHandler, serving
 
 
 def effect(
@@ -169,7 +169,7 @@ def answering(*answers: Any) -> Iterator[Answering]:
     served = Answering("", told)
     over = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(LoopbackHandler):
         def do_GET(self) -> None:
             served.asked.append(parse_qs(urlsplit(self.path).query))
             served.headers.append(dict(self.headers))
@@ -178,24 +178,11 @@ def answering(*answers: Any) -> Iterator[Answering]:
                 over.wait()
                 return
             content = body if isinstance(body, bytes) else json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self.answer(status, content, {"Content-Type": "application/json"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        server.block_on_close = False
-        served.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving(Handler) as port:
+        served.url = f"http://127.0.0.1:{port}"
         try:
             yield served
         finally:
             over.set()
-            server.shutdown()
-            thread.join()

@@ -43,6 +43,7 @@ def batch(text: str = "", thread: str = "main", **numbers: object) -> FakeBatch:
 @dataclass(frozen=True)
 class FakeTimeline:
     start_ns: int = 0
+    monotonic_ns: int = 0
     threads: Sequence[str] = ()
     stacks: Sequence[str] = ()
     samples: Sequence[tuple[int, int, int, int]] = ()

@@ -11,13 +11,13 @@ from sidelight_cli.local.sampling.process_tree import find_descendants
 from sidelight_cli.local.sampling.sampling_engine import (
     EngineBatch,
     EngineSession,
-    EngineTimeline,
     SamplingEngine,
 )
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.samplers.permissions import read_own_rights
 from sidelight_sidecar.samplers.sampler import SamplingError
+from sidelight_sidecar.samplers.timed_samples import TimelineBuffer
 
 _SCAN_SECONDS = 0.2
 _SCAN_REST_FACTOR = 20
@@ -50,7 +50,7 @@ class ProcessBatch:
 
     proc: Proc
     batch: EngineBatch
-    timeline: EngineTimeline | None = None
+    timeline: TimelineBuffer | None = None
     session_number: int = 0
 
 
@@ -195,7 +195,7 @@ class ProcessSet:
             session.take()
             session.set_rate(self._plan.rate_hz)
 
-    def _timeline(self, session: EngineSession) -> EngineTimeline | None:
+    def _timeline(self, session: EngineSession) -> TimelineBuffer | None:
         return session.timeline() if self._plan.timeline_samples else None
 
     def _handle_end(self, key: ProcessKey, ended: str) -> None:

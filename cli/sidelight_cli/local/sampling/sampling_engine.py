@@ -12,6 +12,7 @@ from sidelight.open_files import raise_open_file_limit
 from sidelight_model.errors import Reason
 from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.sampler import SamplingError
+from sidelight_sidecar.samplers.timed_samples import TimelineBuffer
 
 
 class EngineBatch(Protocol):
@@ -47,25 +48,6 @@ class EngineBatch(Protocol):
     def sampler_cpu_ns(self) -> int: ...
 
 
-class EngineTimeline(Protocol):
-    """Samples in time order.
-
-    `samples` are tuples (nanoseconds after `start_ns`, index of the thread, index of the stack, state), with
-    state as an index in STATES. `dropped` counts earlier samples that are no longer kept.
-    """
-
-    @property
-    def start_ns(self) -> int: ...
-    @property
-    def threads(self) -> Sequence[str]: ...
-    @property
-    def stacks(self) -> Sequence[str]: ...
-    @property
-    def samples(self) -> Sequence[tuple[int, int, int, int]]: ...
-    @property
-    def dropped(self) -> int: ...
-
-
 class EngineSession(Protocol):
     """The sampling of one process."""
 
@@ -84,7 +66,7 @@ class EngineSession(Protocol):
     def take(self) -> EngineBatch: ...
     def stop(self) -> EngineBatch: ...
     def set_rate(self, rate_hz: float) -> None: ...
-    def timeline(self, seconds: float | None = None) -> EngineTimeline: ...
+    def timeline(self, seconds: float | None = None) -> TimelineBuffer: ...
 
 
 _MAX_STOP_US = 20_000

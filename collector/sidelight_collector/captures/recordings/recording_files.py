@@ -35,8 +35,6 @@ _MEMORY_HINT: Final = (
 
 
 class RecordingSummary(TypedDict):
-    """The summary of a recording."""
-
     name: str
     labels: dict[str, str]
     pid: int

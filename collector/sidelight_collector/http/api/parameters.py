@@ -258,7 +258,6 @@ class QueryParameters:
         )
 
     def parse_comparison_options(self) -> ComparisonOptions:
-        """Parse the options of a comparison."""
         limits, defaults = self._limits, ComparisonOptions()
         return ComparisonOptions(
             min_effect=self._parse_number("min_effect", defaults.min_effect, maximum=10),
@@ -330,7 +329,6 @@ class QueryParameters:
         return word
 
     def get_text(self, name: str, default: str = "") -> str:
-        """Return a parameter as text."""
         return self._values.get(name, default)
 
     def parse_switch(self, name: str, *, default: bool) -> bool:

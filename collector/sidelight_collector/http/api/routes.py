@@ -201,75 +201,55 @@ class _QueryApi(ApiHandler):
 
     async def verdict(self, request: web.Request) -> web.Response:
         parameters, max_nodes = self.read_parameters(request, "/verdict"), self._limits.max_nodes
-        kind, stack_filter, comparison_options = (
-            parameters.parse_profile_type(),
-            parameters.parse_stack_filter(),
-            parameters.parse_comparison_options(),
-        )
         query = partial(
             query_verdict,
-            kind=kind,
-            stack_filter=stack_filter,
-            options=comparison_options,
+            kind=parameters.parse_profile_type(),
+            stack_filter=parameters.parse_stack_filter(),
+            options=parameters.parse_comparison_options(),
             max_nodes=min(parameters.parse_max_nodes() or max_nodes, max_nodes),
         )
         return await self.respond_sides(request, parameters, query)
 
     async def depth(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/depth")
-        kind, stack_filter = parameters.parse_profile_type(), parameters.parse_stack_filter()
-        return await self.respond_one_or_two_sides(
-            request, parameters, partial(query_depth, kind=kind, stack_filter=stack_filter)
+        query = partial(
+            query_depth, kind=parameters.parse_profile_type(), stack_filter=parameters.parse_stack_filter()
         )
+        return await self.respond_one_or_two_sides(request, parameters, query)
 
     async def stack_composition(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/stack-composition")
-        kind, stack_filter, limit = (
-            parameters.parse_profile_type(),
-            parameters.parse_stack_filter(),
-            parameters.parse_limit(DEFAULT_ROWS),
+        query = partial(
+            query_stack_composition,
+            kind=parameters.parse_profile_type(),
+            stack_filter=parameters.parse_stack_filter(),
+            limit=parameters.parse_limit(DEFAULT_ROWS),
         )
-        return await self.respond_one_or_two_sides(
-            request,
-            parameters,
-            partial(query_stack_composition, kind=kind, stack_filter=stack_filter, limit=limit),
-        )
+        return await self.respond_one_or_two_sides(request, parameters, query)
 
     async def top(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/top")
-        kind, stack_filter, limit = (
-            parameters.parse_profile_type(),
-            parameters.parse_stack_filter(),
-            parameters.parse_limit(DEFAULT_ROWS),
+        query = partial(
+            query_top,
+            kind=parameters.parse_profile_type(),
+            stack_filter=parameters.parse_stack_filter(),
+            limit=parameters.parse_limit(DEFAULT_ROWS),
+            by=CostOrder(parameters.parse_choice("by", [by.value for by in CostOrder])),
         )
-        by = CostOrder(parameters.parse_choice("by", [by.value for by in CostOrder]))
-        return await self.respond_one_or_two_sides(
-            request,
-            parameters,
-            partial(query_top, kind=kind, by=by, limit=limit, stack_filter=stack_filter),
-        )
+        return await self.respond_one_or_two_sides(request, parameters, query)
 
     async def lines(self, request: web.Request) -> web.Response:
         parameters = self.read_parameters(request, "/lines")
-        kind, limit = parameters.parse_profile_type(), parameters.parse_limit(DEFAULT_LINES)
-        # Here it is the function whose lines are listed, and leaves no samples out.
-        function, file, stack_filter = (
-            parameters.get_text("function"),
-            parameters.get_text("file"),
-            replace(parameters.parse_stack_filter(), function=""),
+        query = partial(
+            query_function_lines,
+            kind=parameters.parse_profile_type(),
+            limit=parameters.parse_limit(DEFAULT_LINES),
+            function=parameters.get_text("function"),
+            file=parameters.get_text("file"),
+            # Here `function` is the one whose lines are listed, and leaves no samples out.
+            stack_filter=replace(parameters.parse_stack_filter(), function=""),
         )
-        return await self.respond_one_or_two_sides(
-            request,
-            parameters,
-            partial(
-                query_function_lines,
-                kind=kind,
-                function=function,
-                file=file,
-                limit=limit,
-                stack_filter=stack_filter,
-            ),
-        )
+        return await self.respond_one_or_two_sides(request, parameters, query)
 
     async def status(self, request: web.Request) -> web.Response:
         self.read_parameters(request, "/status")

@@ -39,7 +39,6 @@ class OtlpHandler:
             self.metrics.otlp_profiles_not_stored.labels(kind)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the route of this handler."""
         return [web.post(OTLP_PATH, self.export)]
 
     async def export(self, request: web.Request) -> web.Response:

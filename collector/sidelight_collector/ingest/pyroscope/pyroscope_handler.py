@@ -44,7 +44,6 @@ class PyroscopeHandler:
             self.metrics.profiles_not_stored.labels(kind)
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the routes of this handler."""
         return [web.post(path, self.push if path == PUSH_PATH else self.upload) for path in PYROSCOPE_PATHS]
 
     async def push(self, request: web.Request) -> web.Response:

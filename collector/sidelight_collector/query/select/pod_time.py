@@ -31,7 +31,6 @@ def filter_process_rows(rows: pa.Table) -> pa.Table:
 
 
 def sum_pod_seconds(rows: pa.Table) -> float:
-    """Sum the pod-seconds of all pods."""
     return fsum(seconds for _, seconds in iter_pod_seconds(rows))
 
 

@@ -166,7 +166,6 @@ def resolution_at(days: RetentionDays, day: date, now: datetime) -> Resolution:
 
 
 def resolution_of(block: Block) -> Resolution:
-    """Return the resolution that a block has."""
     if block.ref.is_raw:
         return Resolution.WINDOW
     return Resolution.HOUR if "sums" in block.parts else Resolution.DAY
