@@ -59,7 +59,10 @@ class Note:
         return {"service": self.service, "namespace": self.namespace}
 
     def overlaps(self, start: float, until: float) -> bool:
-        """Whether the note marks a moment in [start, until]; one on a function alone always does."""
+        """Whether the note marks a moment in [start, until].
+
+        One on a function alone always does.
+        """
         if self.start is None or self.until is None:
             return True
         return self.start <= until and self.until >= start
@@ -78,9 +81,9 @@ class NoteRequest:
 
 
 def parse_note_request(raw: Mapping[str, Any], now: float) -> NoteRequest:
-    """Parse the request for a new note; without a range and a function, it marks `now`.
+    """Parse the request for a new note.
 
-    Raises BadNote and BadTime.
+    Without a range and a function, the note marks `now`. Raises BadNote and BadTime.
     """
     _check_fields(raw, CREATE_FIELDS, _CREATE_HINT)
     service, namespace = _parse_label(raw, "service"), _parse_label(raw, "namespace")

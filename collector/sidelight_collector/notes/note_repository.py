@@ -53,7 +53,7 @@ class TooManyNotes(SidelightError):
 
 @dataclass(frozen=True, slots=True)
 class NotePolicy:
-    """Limits of notes: how many a service may have in a namespace, and for how many days."""
+    """Limits of notes: most of a service in a namespace, and their days."""
 
     max_per_service: int = 200
     retention_days: float = 400.0

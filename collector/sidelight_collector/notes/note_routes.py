@@ -30,7 +30,10 @@ _BODY_LIMITS: Final = JsonLimits(
 
 
 class NoteRoutes:
-    """The handlers of notes. They raise BadNote, BadParameter, BadTime, NoteNotFound and StoreError."""
+    """The handlers of notes.
+
+    They raise BadNote, BadParameter, BadTime, NoteNotFound, TooManyNotes and StoreError.
+    """
 
     def __init__(
         self, repository: NoteRepository, body_reader: BodyReader, clock: Callable[[], float] = time.time

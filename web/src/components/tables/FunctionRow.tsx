@@ -118,7 +118,7 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
         <div class="acting">
           <FunctionName text={text} title={link ? strings.selectInBoth : onSelect ? strings.chooseFunction : strings.findInFlameGraph} select={select ?? (() => change({ q: searchable(text), view: "flame" }))} />
           {isComparison && <Badge change={rowChange(metrics, sums, row, "total")} />}
-          {notes && <NoteSign notes={notes} isWide={look !== "linked"} />}
+          {notes && <NoteSign notes={notes} isWide={look === "one"} />}
           <span class="rowacts">
             {look !== "linked" && <SourceLink frame={text} />}
             {look !== "linked" && <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, name)) }} title={strings.callersAndCalleesHint}>{strings.sandwichLink}</Link>}
@@ -135,7 +135,7 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
   );
 }
 
-/** That there are notes on a function, and where there is room what they say. Beside a graph that is among its numbers. */
+/** That there are notes on a function, and where there is room what they say. */
 function NoteSign({ notes, isWide }: { notes: readonly Note[]; isWide: boolean }) {
   const text = notes.map(noteLine).join("\n");
   return <span class="note-sign" title={text}><span aria-hidden="true">◥ </span><bdi class={isWide ? "" : "unseen"}>{text}</bdi></span>;
