@@ -94,7 +94,7 @@ async def test_notes_are_written_listed_changed_and_deleted(serving: Serve) -> N
         ({"service": "shop", "text": "x", "from": -1}, "bad_time"),
         ({"service": "shop", "text": "x", "from": 1e300}, "bad_time"),
         ({"service": "shop", "text": "x", "function": "f" * 4001}, "bad_parameter"),
-        ({"service": "shop", "text": "x", "titel": "x"}, "bad_parameter"),
+        ({"service": "shop", "text": "x", "heading": "x"}, "bad_parameter"),
     ],
 )
 def test_a_bad_note_is_refused_with_what_to_send(wish: Mapping[str, object], reason: str) -> None:
