@@ -53,8 +53,8 @@ COLLECTOR = Page(
         "Comparisons": "comparison_.* max_verdict_.* prometheus_.*",
         "Deploys": "deploy.* alertmanager_.*",
         "Captures": "captures capture_.* timeline_recording_.*",
-        "Short links, notes, source code and agents": "links link_.* max_link_bytes max_notes_.* note_.* "
-        "source_.* mcp",
+        "Links, notes, files, source code and agents": "links link_.* max_link_bytes max_notes_.* note_.* "
+        "max_file_.* source_.* mcp",
         "Process": "role workers .*worker_.* shutdown_.* log_.*",
     },
     chart_values={

@@ -14,6 +14,7 @@ query                 selects windows and sums their stacks
 comparison            comparison of two sides
 statistics            tests and confidence intervals
 answers               one module for each response of the API
+profile_files         answers on files that readers send
 captures              captures on demand
 capture_wiring        builds captures from the settings
 deploys               evaluation of deploys

@@ -31,6 +31,7 @@ from sidelight_collector.captures.capture_writers import CaptureWriters
 from sidelight_collector.captures.routes import build_disabled_routes as captures_off
 from sidelight_collector.deploys.deploy_wiring import build_deploys as made_deploys
 from sidelight_collector.http import short_links, ui
+from sidelight_collector.http.api.file_routes import FileApi, FileLimits
 from sidelight_collector.http.api.routes import build_context
 from sidelight_collector.http.api.routes import routes as api_routes
 from sidelight_collector.http.app import Readiness, build_app
@@ -320,6 +321,9 @@ async def serve(
             ),
             *QuerierApi(api_context, body_reader).routes(),
             *RenderApi(api_context).routes(),
+            *FileApi(
+                api_context, body_reader, FileLimits(settings.max_file_bytes, settings.max_file_memory_bytes)
+            ).routes(),
             *cluster_features.routes,
             *deploys.routes,
             *NoteRoutes(notes, body_reader).build_routes(),

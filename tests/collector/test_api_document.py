@@ -25,6 +25,7 @@ from tests.tools.site import read_page
 DOCUMENT = document()
 WRITES = {
     *(("/api/v1/windows", "post"), ("/api/v1/links", "post")),
+    *((f"/api/v1/files/{name}", "post") for name in ("flamegraph", "compare")),
     *((path, "post") for path in (*PYROSCOPE_PATHS, OTLP_PATH)),
 }
 """Documented here, served by ingest and by links."""

@@ -24,6 +24,7 @@ const CoveragePage = onDemand(async () => (await import("./pages/CoveragePage.ts
 const FunctionsPage = onDemand(async () => (await import("./pages/FunctionsPage.tsx")).FunctionsPage, strings.thisPage);
 const CapturesPage = onDemand(async () => (await import("./pages/CapturesPage.tsx")).CapturesPage, strings.thisPage);
 const CapturePage = onDemand(async () => (await import("./pages/CapturePage.tsx")).CapturePage, strings.thisPage);
+const FilesPage = onDemand(async () => (await import("./pages/FilesPage.tsx")).FilesPage, strings.thisPage);
 const SettingsPage = onDemand(async () => (await import("./pages/SettingsPage.tsx")).SettingsPage, strings.thisPage);
 const CaptureDialog = onDemand(async () => (await import("./components/captures/CaptureDialog.tsx")).CaptureDialog, strings.theCaptureForm);
 const CaptureProgress = onDemand(async () => (await import("./components/captures/CaptureProgress.tsx")).CaptureProgress, strings.theCaptureProgress);
@@ -89,6 +90,7 @@ function Page({ here, refreshCount }: { here: Place; refreshCount: number }) {
   if (here.page === "functions") return <FunctionsPage refreshCount={refreshCount} />;
   if (here.page === "captures") return <CapturesPage refreshCount={refreshCount} />;
   if (here.page === "capture") return <CapturePage refreshCount={refreshCount} />;
+  if (here.page === "files") return <FilesPage />;
   if (here.page === "settings") return <SettingsPage />;
   return <div class="card zero"><h1>{strings.noSuchPage}</h1><p><Link to={START}>{strings.showAllServices}</Link></p></div>;
 }
@@ -98,7 +100,7 @@ function titleOf(here: Place): string {
   const names = {
     services: strings.services, service, compare: strings.compareTitle(service), depth: strings.depthTitle(service), heatmap: strings.heatmapTitle(service),
     fleet: strings.coverage, functions: strings.functions,
-    captures: strings.captures, capture: strings.captureTitle(here.capture.slice(0, 80)), settings: strings.settingsAndHelp, unknown: strings.noSuchPage,
+    captures: strings.captures, capture: strings.captureTitle(here.capture.slice(0, 80)), files: strings.files, settings: strings.settingsAndHelp, unknown: strings.noSuchPage,
   };
   return `${names[here.page]} · Sidelight`;
 }

@@ -323,6 +323,9 @@ def is_connect(route: str) -> bool:
     return route in (PUSH_PATH, CONNECT_ROUTE) or route.startswith(QUERIER_PREFIX)
 
 
+_FILE_PATHS: Final = ("/api/v1/files/flamegraph", "/api/v1/files/compare")
+
+
 def required_permission(method: str, route: str) -> Permission:
     """Return the permission that a request with this method needs for a route.
 
@@ -330,9 +333,10 @@ def required_permission(method: str, route: str) -> Permission:
     Pyroscope and OTLP need WRITE to send, and READ to query. Below /api/, GET needs READ and other methods
     need WRITE. Users start and end captures, so POST, PATCH and DELETE of captures, deploys and notes need
     CAPTURE; sidecars PUT results with WRITE. A link reveals a query of a user, so links need READ, also to
-    create one. Tools for agents need READ; each request that they send is checked by itself.
+    create one. Files are not stored, so they need READ. Tools for agents need READ; each request that they
+    send is checked by itself.
     """
-    if route.startswith("/l/") or route in ("/api/v1/links", "/mcp", PROFILE_METRICS_PATH):
+    if route.startswith("/l/") or route in ("/api/v1/links", "/mcp", PROFILE_METRICS_PATH, *_FILE_PATHS):
         return Permission.READ
     if route in (*PYROSCOPE_PATHS, OTLP_PATH):
         return Permission.WRITE

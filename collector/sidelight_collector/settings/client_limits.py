@@ -12,6 +12,8 @@ _POSITIVE_SETTINGS = (
     "max_connections",
     "max_window_header_bytes",
     "capture_max_poll_bytes",
+    "max_file_bytes",
+    "max_file_memory_bytes",
     "capture_max_agents_bytes",
     "capture_max_agents_per_pod",
     "capture_max_running_per_namespace",
@@ -59,6 +61,14 @@ class ClientLimitSettings(ListenerSettings):
         "most captures that run at the same time in one namespace",
         parse=parse_nonnegative_int,
         metavar="COUNT",
+    )
+    max_file_bytes: int = setting(
+        24 << 20, "largest profile file, unpacked, that the page for files shows", parse=parse_byte_size
+    )
+    max_file_memory_bytes: int = setting(
+        1 << 30,
+        "most memory of the process that reads such files, one request at a time",
+        parse=parse_byte_size,
     )
     timeline_recording_max_memory_bytes: int = setting(
         512 << 20,

@@ -43,7 +43,7 @@ def find_recording_culprits(
             tree.level,
             tree.name_index,
             [b * of_b - a * of_a for a, b in own],
-            _flag_changed_nodes(pair, tree, common),
+            flag_changed_nodes(pair, tree, common),
         ),
         tests,
         whole=whole,
@@ -68,7 +68,7 @@ def _list_rows(side: SampleCounts, texts: dict[FunctionKey, str]) -> Iterator[St
         yield [texts[function] for function in functions], samples, 0
 
 
-def _flag_changed_nodes(pair: RecordingPair, tree: Tree, common: CommonShift) -> list[int]:
+def flag_changed_nodes(pair: RecordingPair, tree: Tree, common: CommonShift) -> list[int]:
     """Flag the call paths whose total changed."""
     totals = list(zip(compute_totals(tree, 0), compute_totals(tree, 1), strict=True))
     (of_a, of_b), min_relevant = pair.per_sample, pair.min_relevant_delta

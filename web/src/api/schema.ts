@@ -601,6 +601,46 @@ export interface paths {
         readonly patch?: never;
         readonly trace?: never;
     };
+    readonly "/api/v1/files/flamegraph": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Flame graph of a profile file
+         * @description Reads a profile file of another tool and returns its call tree. Nothing is stored. The file has at most --max-file-bytes, unpacked. A process with --max-file-memory-bytes reads one request at a time. Requires permission to query.
+         */
+        readonly post: operations["fileFlamegraph"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
+    readonly "/api/v1/files/compare": {
+        readonly parameters: {
+            readonly query?: never;
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly get?: never;
+        readonly put?: never;
+        /**
+         * Comparison of two profile files
+         * @description Compares two profile files by composition, as `sidelight compare` does. Nothing is stored. Limits as for `/api/v1/files/flamegraph`.
+         */
+        readonly post: operations["fileCompare"];
+        readonly delete?: never;
+        readonly options?: never;
+        readonly head?: never;
+        readonly patch?: never;
+        readonly trace?: never;
+    };
     readonly "/api/v1/links": {
         readonly parameters: {
             readonly query?: never;
@@ -1251,6 +1291,12 @@ export interface components {
             readonly changed?: readonly (0 | 1 | 2)[];
             readonly verdict?: components["schemas"]["Verdict"];
             readonly ranges?: components["schemas"]["Ranges"];
+            /** @description On files: the name, the format, and the lines, events or samples that were left out. */
+            readonly files?: readonly {
+                readonly name: string;
+                readonly format: string;
+                readonly damaged_parts: number;
+            }[];
         };
         /** @description One side of a call tree. */
         readonly FlameSide: components["schemas"]["Side"] & {
@@ -7096,6 +7142,392 @@ export interface operations {
             readonly 403: components["responses"]["Forbidden"];
             readonly 404: components["responses"]["UiMissing"];
             readonly 413: components["responses"]["ExportTooLarge"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly fileFlamegraph: {
+        readonly parameters: {
+            readonly query?: {
+                /**
+                 * @description The name of the file in `file`, for messages.
+                 * @example shop.folded
+                 */
+                readonly file_name?: string;
+                /** @description The profile type. Without one, the files decide: wall time if they have waiting threads, else CPU time. */
+                readonly type?: "wall" | "cpu" | "gil" | "gil_wait";
+                /**
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
+                 * @example 2000
+                 */
+                readonly nodes?: components["parameters"]["nodes"];
+                /**
+                 * @description 1: one frame per line number instead of one per function.
+                 * @example 1
+                 */
+                readonly lines?: components["parameters"]["lines"];
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description A profile file, also compressed with gzip.
+                     */
+                    readonly file: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description A call tree with one side. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Sidelight-Engine": components["headers"]["Engine"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "wall",
+                     *       "lines": false,
+                     *       "names": [
+                     *         "total",
+                     *         "main (app.py)",
+                     *         "query (db.py)"
+                     *       ],
+                     *       "level": [
+                     *         0,
+                     *         1,
+                     *         2
+                     *       ],
+                     *       "name": [
+                     *         0,
+                     *         1,
+                     *         2
+                     *       ],
+                     *       "sides": [
+                     *         {
+                     *           "selector": "{service=\"shop\"}",
+                     *           "from": 1795253400,
+                     *           "until": 1795257000,
+                     *           "windows": 360,
+                     *           "pods": 1,
+                     *           "samples": 359640,
+                     *           "seconds": 3596.4,
+                     *           "pod_seconds": 3596.4,
+                     *           "states": {
+                     *             "idle": 323676,
+                     *             "running": 17982,
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
+                     *           },
+                     *           "idle_share": 0.9,
+                     *           "target_cpu_seconds": 361.2,
+                     *           "truncated_samples": 0,
+                     *           "modes": [
+                     *             "gil"
+                     *           ],
+                     *           "samplers": [
+                     *             "sidelight 0.1.0"
+                     *           ],
+                     *           "python_versions": [
+                     *             "3.11.7"
+                     *           ],
+                     *           "missing_states": [],
+                     *           "sampling_periods_us": [
+                     *             10000
+                     *           ],
+                     *           "quality": {
+                     *             "readers": [
+                     *               "own"
+                     *             ],
+                     *             "coverage": 0.999,
+                     *             "failed_share": 0.001,
+                     *             "errors": {
+                     *               "moved": 358,
+                     *               "slow": 2
+                     *             },
+                     *             "stops": 35964,
+                     *             "stopped_seconds": 2.52,
+                     *             "stopped_share": 0.0007,
+                     *             "longest_stop_seconds": 0.00031,
+                     *             "other_samples": 0,
+                     *             "preempted_seconds": 0,
+                     *             "reduced": []
+                     *           },
+                     *           "self_samples": [
+                     *             0,
+                     *             9,
+                     *             359631
+                     *           ],
+                     *           "self_us": [
+                     *             0,
+                     *             90000,
+                     *             3596310000
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "pruned": {
+                     *         "nodes": 0,
+                     *         "limit": 50000
+                     *       },
+                     *       "basis": {
+                     *         "windows": 360,
+                     *         "pods": 1,
+                     *         "samples": 359640,
+                     *         "unreadable_segments": 0,
+                     *         "unresolved_windows": 0,
+                     *         "resolutions": [
+                     *           {
+                     *             "resolution": "hour",
+                     *             "windows": 360,
+                     *             "from": 1795253400,
+                     *             "until": 1795257000
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Flame"];
+                };
+            };
+            readonly 400: components["responses"]["BadLink"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["LinksOff"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
+            readonly 429: components["responses"]["TooMany"];
+            readonly 503: components["responses"]["Unavailable"];
+        };
+    };
+    readonly fileCompare: {
+        readonly parameters: {
+            readonly query?: {
+                /**
+                 * @description The name of the file in `baseline`, for messages.
+                 * @example shop.folded
+                 */
+                readonly baseline_name?: string;
+                /**
+                 * @description The name of the file in `comparison`, for messages.
+                 * @example shop.folded
+                 */
+                readonly comparison_name?: string;
+                /** @description The profile type. Without one, the files decide: wall time if they have waiting threads, else CPU time. */
+                readonly type?: "wall" | "cpu" | "gil" | "gil_wait";
+                /**
+                 * @description Maximum number of nodes in the response. Lighter nodes are folded into `(other)`. `all`: the collector's maximum.
+                 * @example 2000
+                 */
+                readonly nodes?: components["parameters"]["nodes"];
+            };
+            readonly header?: never;
+            readonly path?: never;
+            readonly cookie?: never;
+        };
+        readonly requestBody: {
+            readonly content: {
+                readonly "multipart/form-data": {
+                    /**
+                     * Format: binary
+                     * @description A profile file, also compressed with gzip.
+                     */
+                    readonly baseline: string;
+                    /**
+                     * Format: binary
+                     * @description A profile file, also compressed with gzip.
+                     */
+                    readonly comparison: string;
+                };
+            };
+        };
+        readonly responses: {
+            /** @description A call tree with two sides: baseline and comparison. */
+            readonly 200: {
+                headers: {
+                    readonly ETag: components["headers"]["ETag"];
+                    readonly "Sidelight-Engine": components["headers"]["Engine"];
+                    readonly [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "type": "wall",
+                     *       "lines": false,
+                     *       "names": [
+                     *         "total",
+                     *         "main (app.py)",
+                     *         "query (db.py)"
+                     *       ],
+                     *       "level": [
+                     *         0,
+                     *         1,
+                     *         2
+                     *       ],
+                     *       "name": [
+                     *         0,
+                     *         1,
+                     *         2
+                     *       ],
+                     *       "sides": [
+                     *         {
+                     *           "selector": "{service=\"shop\"}",
+                     *           "from": 1795253400,
+                     *           "until": 1795257000,
+                     *           "windows": 360,
+                     *           "pods": 1,
+                     *           "samples": 359640,
+                     *           "seconds": 3596.4,
+                     *           "pod_seconds": 3596.4,
+                     *           "states": {
+                     *             "idle": 323676,
+                     *             "running": 17982,
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
+                     *           },
+                     *           "idle_share": 0.9,
+                     *           "target_cpu_seconds": 361.2,
+                     *           "truncated_samples": 0,
+                     *           "modes": [
+                     *             "gil"
+                     *           ],
+                     *           "samplers": [
+                     *             "sidelight 0.1.0"
+                     *           ],
+                     *           "python_versions": [
+                     *             "3.11.7"
+                     *           ],
+                     *           "missing_states": [],
+                     *           "sampling_periods_us": [
+                     *             10000
+                     *           ],
+                     *           "quality": {
+                     *             "readers": [
+                     *               "own"
+                     *             ],
+                     *             "coverage": 0.999,
+                     *             "failed_share": 0.001,
+                     *             "errors": {
+                     *               "moved": 358,
+                     *               "slow": 2
+                     *             },
+                     *             "stops": 35964,
+                     *             "stopped_seconds": 2.52,
+                     *             "stopped_share": 0.0007,
+                     *             "longest_stop_seconds": 0.00031,
+                     *             "other_samples": 0,
+                     *             "preempted_seconds": 0,
+                     *             "reduced": []
+                     *           },
+                     *           "self_samples": [
+                     *             0,
+                     *             9,
+                     *             359631
+                     *           ],
+                     *           "self_us": [
+                     *             0,
+                     *             90000,
+                     *             3596310000
+                     *           ]
+                     *         },
+                     *         {
+                     *           "selector": "{service=\"shop\"}",
+                     *           "from": 1795253400,
+                     *           "until": 1795257000,
+                     *           "windows": 360,
+                     *           "pods": 1,
+                     *           "samples": 359640,
+                     *           "seconds": 3596.4,
+                     *           "pod_seconds": 3596.4,
+                     *           "states": {
+                     *             "idle": 323676,
+                     *             "running": 17982,
+                     *             "gil": 17982,
+                     *             "cpu_wait": 0,
+                     *             "gil_wait": 0
+                     *           },
+                     *           "idle_share": 0.9,
+                     *           "target_cpu_seconds": 361.2,
+                     *           "truncated_samples": 0,
+                     *           "modes": [
+                     *             "gil"
+                     *           ],
+                     *           "samplers": [
+                     *             "sidelight 0.1.0"
+                     *           ],
+                     *           "python_versions": [
+                     *             "3.11.7"
+                     *           ],
+                     *           "missing_states": [],
+                     *           "sampling_periods_us": [
+                     *             10000
+                     *           ],
+                     *           "quality": {
+                     *             "readers": [
+                     *               "own"
+                     *             ],
+                     *             "coverage": 0.999,
+                     *             "failed_share": 0.001,
+                     *             "errors": {
+                     *               "moved": 358,
+                     *               "slow": 2
+                     *             },
+                     *             "stops": 35964,
+                     *             "stopped_seconds": 2.52,
+                     *             "stopped_share": 0.0007,
+                     *             "longest_stop_seconds": 0.00031,
+                     *             "other_samples": 0,
+                     *             "preempted_seconds": 0,
+                     *             "reduced": []
+                     *           },
+                     *           "self_samples": [
+                     *             0,
+                     *             9,
+                     *             359631
+                     *           ],
+                     *           "self_us": [
+                     *             0,
+                     *             90000,
+                     *             3596310000
+                     *           ]
+                     *         }
+                     *       ],
+                     *       "pruned": {
+                     *         "nodes": 0,
+                     *         "limit": 50000
+                     *       },
+                     *       "basis": {
+                     *         "windows": 360,
+                     *         "pods": 1,
+                     *         "samples": 359640,
+                     *         "unreadable_segments": 0,
+                     *         "unresolved_windows": 0,
+                     *         "resolutions": [
+                     *           {
+                     *             "resolution": "hour",
+                     *             "windows": 360,
+                     *             "from": 1795253400,
+                     *             "until": 1795257000
+                     *           }
+                     *         ]
+                     *       }
+                     *     }
+                     */
+                    readonly "application/json": components["schemas"]["Flame"];
+                };
+            };
+            readonly 400: components["responses"]["BadLink"];
+            readonly 401: components["responses"]["Unauthorized"];
+            readonly 403: components["responses"]["LinksOff"];
+            readonly 408: components["responses"]["TooSlow"];
+            readonly 413: components["responses"]["TooLarge"];
             readonly 429: components["responses"]["TooMany"];
             readonly 503: components["responses"]["Unavailable"];
         };

@@ -2,7 +2,7 @@ import { withoutLabel } from "./selectors.ts";
 import type { BasisName, ChildOrder, ColourBy, CoverageState, HeatRows, MergeBy, Normalisation, ProfileType, Roots, Scope, Theme, ViewName } from "./viewOptions.ts";
 import type { Range } from "./times.ts";
 
-export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "fleet" | "functions" | "captures" | "capture" | "settings" | "unknown";
+export type Page = "services" | "service" | "compare" | "depth" | "heatmap" | "fleet" | "functions" | "captures" | "capture" | "files" | "settings" | "unknown";
 
 /** Everything a page shows follows from its Place, and a Place is exactly a URL. Empty text = the default. */
 export interface Place {
@@ -145,7 +145,7 @@ function parsePath(path: string): Pick<Place, "page" | "service" | "capture"> {
   if (first === "s" && parts.length === 3 && isOfService(third)) return at(third, decode(second));
   if (first === "fleet" && parts.length === 2 && second === "functions") return at("functions");
   if (first === "captures" && parts.length === 2) return at("capture", "", decode(second));
-  if (parts.length <= 1 && (first === "services" || first === "fleet" || first === "captures" || first === "settings")) return at(first);
+  if (parts.length <= 1 && (first === "services" || first === "fleet" || first === "captures" || first === "files" || first === "settings")) return at(first);
   return at("unknown");
 }
 

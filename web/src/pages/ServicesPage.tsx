@@ -17,7 +17,9 @@ import { favourites } from "../viewmodels/browserStorage.ts";
 import { joinMatchers } from "../lib/selectors.ts";
 import type { Range } from "../lib/times.ts";
 import { Welcome } from "./Welcome.tsx";
-import { onPage, pageRange } from "../lib/url.ts";
+import { appearanceOf, onPage, pageRange, START } from "../lib/url.ts";
+import { addFiles, chosenFiles } from "../api/profileFiles.ts";
+import { useFileDrop } from "../components/controls/useFileDrop.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { STALE_SECONDS } from "../viewmodels/staleness.ts";
@@ -33,6 +35,10 @@ export function ServicesPage({ refreshCount }: { refreshCount: number }) {
   const request = useAnswer<OverviewAnswer>(apiUrl(...apiQuery));
   useSharedView(apiQuery);
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
+  useFileDrop((files) => {
+    chosenFiles.value = addFiles([], files);
+    visit({ ...START, ...appearanceOf(place.peek()), page: "files" });
+  });
   return (
     <>
       <h1 class="unseen">{strings.services}</h1>

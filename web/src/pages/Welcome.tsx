@@ -4,11 +4,11 @@ import { apiUrl } from "../api/request.ts";
 import type { StatusAnswer } from "../api/answers.ts";
 import { usePolling, type Agent, type AgentsAnswer } from "../api/captures.ts";
 import { change, place, PREFIX } from "../lib/location.ts";
-import { SegmentedControl } from "../components/ui/Controls.tsx";
+import { Link, SegmentedControl } from "../components/ui/Controls.tsx";
 import { CopyButton } from "../components/ui/CopyButton.tsx";
 import { formatAgo, formatRange, formatWithZone, toEpochSeconds } from "../lib/times.ts";
 import { useHelp, type HelpTexts } from "../components/controls/useHelp.ts";
-import { pageRange } from "../lib/url.ts";
+import { appearanceOf, pageRange, START } from "../lib/url.ts";
 import { AnswerView, FailureCard } from "../components/answer/AnswerView.tsx";
 import * as strings from "../strings/serviceStrings.tsx";
 
@@ -36,6 +36,7 @@ export function Welcome({ onArrival }: { onArrival: () => void }) {
       <StartCommands help={help} />
       <h3>{strings.stepSendRecording}</h3>
       <AnswerView request={help} what={strings.command}>{({ send }) => <Command text={withCollector(send)} />}</AnswerView>
+      <p><Link to={{ ...START, ...appearanceOf(place.value), page: "files" }}>{strings.showProfileFile}</Link></p>
       <h3>{strings.stepOpenDemo}</h3>
       <Command text={strings.sidelightDemo} />
     </section>

@@ -14,6 +14,7 @@ export const depthTitle = (service: Printable) => `Stack depth of ${service}`;
 export const heatmapTitle = (service: Printable) => `Heatmap of ${service}`;
 export const coverage = "Coverage";
 export const functions = "Functions";
+export const files = "Profile files";
 export const theCaptureForm = "the capture form";
 export const theCaptureProgress = "the captures in progress";
 export const theNotes = "the notes";

@@ -30,6 +30,7 @@ export const pods = "Pods and hours";
 export const services = "Services";
 export const coverage = "Coverage";
 export const functions = "Functions of all services";
+export const files = "Profile files";
 export const captures = "Captures";
 export const settings = "Settings and help";
 export const refresh = "Refresh the data";

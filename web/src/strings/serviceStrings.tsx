@@ -138,6 +138,7 @@ export const refreshNote = (seconds: Printable) => `This page refreshes every ${
 export const stepProfileService = "1 · Profile a service";
 export const stepSendRecording = "2 · Or send a py-spy recording";
 export const command = "the command";
+export const showProfileFile = "Or drop a profile file of another tool here, to see it without storing it.";
 export const stepOpenDemo = "3 · Or open demo data: four services, profiled and compared, on your machine";
 export const sidelightDemo = "sidelight demo";
 export const collectorsApiDoesNot = "the collector's API does not answer";

@@ -32,7 +32,7 @@ export function nameActions(tree: Tree, name: number, here: Place, path = ""): r
     ({ label, key: "", changes: { t: appendTransform(here.t, transform(verb, subject, about)), focus: "" } });
   const actions: FrameAction[] = [
     { label: strings.callersAndCallees, key: "s", changes: sandwichPlace(fn) },
-    ...(tree.by ? [] : [{ label: strings.lines, key: "l", changes: linesPlace(fn) }]),
+    ...(tree.by || here.page === "files" ? [] : [{ label: strings.lines, key: "l", changes: linesPlace(fn) }]),
     add(strings.focusOn(subject), "focus", subject, fn),
     ...(path === "" ? [] : [add(strings.focusOnCallPath, "path", "function", path)]),
     add(strings.keepStacksContainingIt, "with", subject, fn),

@@ -155,7 +155,7 @@ function versionItems(typed: string, { here, versions }: PaletteContext): Palett
 function pageItems({ here }: PaletteContext): PaletteItem[] {
   const page = (to: Page, text: string): PaletteItem => ({ id: `page ${to}`, kind: strings.page, text, to: SERVICE_PAGES.includes(to) ? onPage(here, to) : { ...START, ...appearanceOf(here), page: to } });
   const own = here.service === "" || here.page === "captures" ? [] : [page("service", strings.profile), page("compare", strings.compare), page("depth", strings.depth), page("heatmap", strings.pods)];
-  return [...own, page("services", strings.services), page("fleet", strings.coverage), page("functions", strings.functions), page("captures", strings.captures), page("settings", strings.settings)];
+  return [...own, page("services", strings.services), page("fleet", strings.coverage), page("functions", strings.functions), page("captures", strings.captures), page("files", strings.files), page("settings", strings.settings)];
 }
 
 function actionItems({ here }: PaletteContext): PaletteItem[] {

@@ -1,7 +1,8 @@
-"""The query API: GET requests to paths below /api/v1.
+"""The query API: requests to paths below /api/v1.
 
 routes        a handler for each path
-export_routes  files
+export_routes  exported files
+file_routes    files that a reader sends
 endpoint_routes  endpoints by cost
 api_handler    what handlers share
 parameters    parsing of query parameters

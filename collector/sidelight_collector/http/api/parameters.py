@@ -94,6 +94,8 @@ PARAMETERS: Final[Mapping[str, Collection[str]]] = {
     "/sidecars": (*RANGE_PARAMETERS, "limit"),
     "/functions": (*RANGE_PARAMETERS, "search", "type", "by", "limit"),
     "/lines": (*RANGE_PARAMETERS, *SIDE_PARAMETERS, *STACK_FILTER_PARAMETERS, "type", "file", "limit"),
+    "/files/flamegraph": ("file_name", "type", "nodes", "lines"),
+    "/files/compare": ("baseline_name", "comparison_name", "type", "nodes"),
     "/export": (
         *RANGE_PARAMETERS,
         *CALL_PATH_PARAMETERS,

@@ -39,7 +39,7 @@ export function Header({ refresh }: { refresh: () => void }) {
       <Toolbar label={strings.viewTools} class="right">
         {!isOfService && <button type="button" onClick={() => openPalette()} title={strings.paletteHint}>{strings.find} <kbd>Ctrl K</kbd></button>}
         {(isOfService || RANGED_PAGES.includes(here.page)) && <RangePicker />}
-        {here.page !== "settings" && here.page !== "unknown" && <button type="button" class="square" onClick={refresh} aria-label={strings.refresh} title={strings.refreshData}>⟳</button>}
+        {here.page !== "files" && here.page !== "settings" && here.page !== "unknown" && <button type="button" class="square" onClick={refresh} aria-label={strings.refresh} title={strings.refreshData}>⟳</button>}
         {here.page !== "captures" && <button type="button" onClick={() => openCapture({ service: isOfService ? here.service : "" })} title={strings.captureHint}>{strings.captureAction}</button>}
         <ViewActions />
         <Dropdown text="⋯" label={strings.moreMenu} class="appearance">
@@ -47,6 +47,7 @@ export function Header({ refresh }: { refresh: () => void }) {
           {isOfService && <button type="button" onClick={() => openPalette(strings.saveViewCommand)}>{strings.saveView}</button>}
           <button type="button" onClick={() => change({ utc: !here.utc }, "replace")}>{here.utc ? strings.useLocalTime : strings.useUtc}</button>
           <ThemeSwitch />
+          <Link to={{ ...homePlace(), page: "files" }} current={here.page === "files"}>{strings.files}</Link>
           <Link to={{ ...homePlace(), page: "settings" }} current={here.page === "settings"}>{strings.settingsAndHelp}</Link>
           <button type="button" onClick={openHelp} title={strings.keyboardAndHelpHint}>{strings.keyboardAndHelp}</button>
         </Dropdown>

@@ -1,0 +1,5 @@
+"""Answers on profile files that a reader sends: nothing is stored.
+
+file_answers    the flame graph of one file, and the comparison of two
+reader_process  reads files in a process of its own, within memory and time
+"""
