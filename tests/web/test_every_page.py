@@ -48,6 +48,28 @@ PAGES: dict[str, Addresses] = {
         "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
     },
     "others": {"captures": "/captures", "settings": "/settings", "no such page": "/s/shop/nowhere"},
+PAGES = {
+    "services": f"/services?query={quote(FEW)}",
+    "service": "/s/shop?q=query",
+    "service table": "/s/shop?view=table",
+    "sandwich": "/s/shop?view=sandwich&fn=query+%28shop%2Fdb.py%29",
+    "lines": "/s/shop?view=lines&fn=query+%28shop%2Fdb.py%29",
+    "states": "/s/shop?type=wall&colour=state",
+    "difference": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2",
+    "side by side": "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&view=sides",
+    "changes": "/s/shop/compare?baseline=version%3Av1&comparison=match%3A&view=table",
+    "depth": "/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2",
+    "one depth": "/s/shop/depth",
+    "pods by time": "/s/shop/heatmap",
+    "hours by day": "/s/shop/heatmap?rows=hours&from=-7d",
+    "coverage": "/fleet?q=shop",
+    "functions": "/fleet/functions?q=query",
+    "captures": "/captures",
+    "files": "/files",
+    "settings": "/settings",
+    "nothing to compare": "/s/lone/compare",
+    "no profiles": "/services?from=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z",
+    "no such page": "/s/shop/nowhere",
 }
 VARIANTS: dict[str, Addresses] = {
     "services": {

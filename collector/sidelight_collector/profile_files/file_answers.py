@@ -28,6 +28,7 @@ RATE_HZ: Final = 100.0
 """The sampling rate of files that state none."""
 _ALPHA: Final = 0.05
 _MIN_EFFECT: Final = 0.05
+_FILE_METHOD: Final = ("between_runs", "noise")
 _RUNNING: Final = "running"
 _NO_EFFECT: Final = dict.fromkeys(
     ("low", "high", "relative", "relative_low", "relative_high", "min_detectable_effect")
@@ -197,12 +198,20 @@ def _compare_files(files: Sequence[ProfileFile], kind: ProfileType) -> tuple[Rec
     verdict["rate"] = verdict["sampling_only"] = total
     if verdict["depth"]:
         verdict["depth"]["gap"] = {"depth": 0, "gap": 0.0, "low": 0.0, "high": 0.0}
-    verdict["method"] |= {
+    # A file is one pod.
+    for row in verdict["culprits"]["rows"]:
+        row |= {"pods_agreeing": 1, "pods_total": 1}
+    for columns in (verdict["functions"]["self"], verdict["functions"]["total"]):
+        ones = [1] * len(verdict["functions"]["function"])
+        columns |= {"pods_agreeing": ones, "pods_total": ones}
+        columns["q"] = [1.0 if q is None else q for q in columns.get("q", ())]
+    verdict["method"] = {
+        **{name: value for name, value in verdict["method"].items() if name not in _FILE_METHOD},
         "pods": [1, 1],
         "pod_groups": [1, 1],
         "time_blocks": [1, 1],
         "frequencies": 1,
-        "paired": "no",
+        "paired": "",
         "same_pods": False,
         "over_dispersion": [None, None],
         "rate_source": "samples",

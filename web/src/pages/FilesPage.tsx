@@ -13,7 +13,7 @@ import { LinkGroup, Toolbar } from "../components/ui/Toolbar.tsx";
 import { ChecksButton } from "../components/verdict/ComparabilityChecks.tsx";
 import { CulpritTable } from "../components/verdict/CulpritTable.tsx";
 import { SecondaryEffects } from "../components/verdict/SecondaryEffects.tsx";
-import { VerdictLine, VerdictReasons } from "../components/verdict/VerdictCard.tsx";
+import { VerdictReasons } from "../components/verdict/VerdictCard.tsx";
 import { ComparisonControls } from "../components/profile/ComparisonControls.tsx";
 import { ProfileControls } from "../components/profile/ProfileControls.tsx";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
@@ -86,14 +86,15 @@ function FileAnswer({ answer }: { answer: FlameAnswer }) {
     <>
       {verdict && (
         <>
-          <VerdictLine verdict={verdict}>
+          <section class="card finding" aria-label={strings.verdict}><div class="row">
+            <p class="verdict" role="status">{verdict.summary}</p>
             <Toolbar class="grow" label={strings.fileTools}>
               <span>{BASIS_NAMES[verdict.basis]}</span>
               <Dropdown isText text={strings.whyMenu} label={strings.whyAndHowSure}><VerdictReasons verdict={verdict} /></Dropdown>
               <span class="gap" />
               <ChecksButton verdict={verdict} notices={[]} isOffline />
             </Toolbar>
-          </VerdictLine>
+          </div></section>
           <LinkGroup><CulpritTable verdict={verdict} /><SecondaryEffects verdict={verdict} isOffline /></LinkGroup>
         </>
       )}

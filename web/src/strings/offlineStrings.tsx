@@ -27,6 +27,7 @@ export const fileCannotBeShown = "This file cannot be shown";
 export const profileDamagedOrIncomplete = "The profile is damaged or incomplete, or this browser is too old. Export it again, or open it in a newer browser.";
 
 // FilesPage
+export const verdict = "Verdict";
 export const profileFiles = "Profile files";
 export const howToChoose = "Drop a profile file here, or paste folded text. Two files compare.";
 export const notStored = "The collector reads the files for this page and does not store them.";
