@@ -115,7 +115,7 @@ def _iter_rows(profile: ImportedProfile, kind: ProfileType, *, lines: bool) -> I
 
 
 def _iter_counted_rows(side: SampleCounts, profile: ImportedProfile, kind: ProfileType) -> Iterator[StackRow]:
-    """Yield the stacks that the verdict compares; each sample takes an equal part of the time (us)."""
+    """Yield the stacks to compare; each sample takes an equal part of the time (us)."""
     time_us = sum(
         ns for (_, state), ns in profile.times.items() if (state or _RUNNING) in STATES_BY_TYPE[kind]
     )

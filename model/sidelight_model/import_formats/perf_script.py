@@ -182,7 +182,7 @@ def _read_frame(line: str, texts: dict[str, str]) -> str:
 
 
 def _format_frame(symbol: str, location: str) -> str:
-    """Return the text of a frame. `location` is what has the code: a library, or the kernel."""
+    """Return the text of a frame. `location` is a library or the kernel."""
     name = _OFFSET.sub("", symbol)
     if name.startswith(_PYTHON_PREFIX):
         function, _, file = name.removeprefix(_PYTHON_PREFIX).partition(":")
