@@ -173,7 +173,7 @@ def _page_paths(path_prefix: str) -> tuple[str, ...]:
 
     The bare prefix without a trailing slash is one of them.
     """
-    pages = ("/", "/services", "/s/{page:.*}", "/captures", "/captures/{page}", "/settings")
+    pages = ("/", "/services", "/s/{page:.*}", "/captures", "/captures/{page}", "/files", "/settings")
     fleet = ("/fleet", "/fleet/{page}")
     return (*pages, *fleet, *([""] if path_prefix else []))
 

@@ -38,7 +38,7 @@ export function FilesPage() {
       <h1 class="unseen">{strings.profileFiles}</h1>
       {files.length === 0 ? <Invitation take={take} /> : (
         <Toolbar class="comparebar" label={strings.fileTools}>
-          {files.map((file, at) => <span key={at} class={files.length === 2 ? `side side-${at === 0 ? "a" : "b"}` : ""}>{files.length === 2 && `${"AB"[at]} `}<bdi>{file.name.slice(0, 80)}</bdi></span>)}
+          {files.map((file, at) => <span key={at}>{files.length === 2 && <><span class={`side side-${"ab"[at]}`}>{"AB"[at]}</span>{" "}</>}<bdi>{file.name.slice(0, 80)}</bdi></span>)}
           {files.length === 2 && <button type="button" onClick={swap} title={strings.swapSidesHint} aria-label={strings.swapSides}>⇄</button>}
           <FileButton take={take}>{files.length === 1 ? strings.addFile : strings.chooseFiles}</FileButton>
           <button type="button" onClick={() => { chosenFiles.value = []; }}>{strings.closeFiles}</button>
