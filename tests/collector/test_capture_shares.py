@@ -176,7 +176,7 @@ async def test_a_token_that_no_identity_can_have_is_unauthorized(token: str) -> 
         BearerTokens(write=("x",)), pod_identities=NoIdentities(), one_time_identities=NoIdentities()
     )
     with pytest.raises(SidelightError) as refused:
-        await authorizer._identify_writer(f"Bearer {token}")
+        await authorizer.identify_writer(f"Bearer {token}")
     assert refused.value.reason is Reason.UNAUTHORIZED
 
 

@@ -692,8 +692,8 @@ async def test_a_one_time_token_counts_as_such_where_anybody_may_write() -> None
     store = MemoryStore()
     _, _, token = ticket(store, time.time() + 60)
     guard = Authorizer(BearerTokens(), one_time_identities=OneTimeTokenVerifier(CaptureRepository(store)))
-    assert isinstance(await guard._identify_writer(f"Bearer {token}"), OneShotWriterIdentity)
-    assert await guard._identify_writer("Bearer of a file") is None
+    assert isinstance(await guard.identify_writer(f"Bearer {token}"), OneShotWriterIdentity)
+    assert await guard.identify_writer("Bearer of a file") is None
 
 
 async def test_a_token_that_is_old_changed_or_of_no_capture_is_refused() -> None:

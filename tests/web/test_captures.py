@@ -238,7 +238,7 @@ def test_who_may_not_start_captures_is_told_what_to_use(
     page = open_page(f"{served.url}/captures", expected="403")
     start(page, Service="shop")
     told = page.get_by_role("alert")
-    expect(told).to_contain_text("Nobody may start captures here")
+    expect(told).to_contain_text("Nobody may start captures or write notes here")
     expect(told).to_contain_text("A browser sends no token: for these pages it takes a proxy")
 
 

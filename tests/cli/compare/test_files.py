@@ -233,11 +233,14 @@ def test_files_are_compared_by_composition_and_with_lengths_by_rates(files: tupl
 
 
 @pytest.mark.parametrize(("most", "listed"), [(3, 3), (4, 4), (5, 4)])
-def test_the_heaviest_functions_are_judged_one_by_one(most: int, listed: int) -> None:
+def test_the_heaviest_functions_are_judged_one_by_one(
+    most: int, listed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidelight_model.recordings.local_comparison.MAX_FUNCTIONS", most)
     stacks = (parse_folded(text.partition("\n")[2]) for text in (OLD, NEW))
     sides = (counted("file", one, ProfileType.CPU) for one in stacks)
     verdict = compare_counts(
-        RecordingPair(*sides, ProfileType.CPU, None, SignificanceLevel(0.05, 1, 0.05)), [], most
+        RecordingPair(*sides, ProfileType.CPU, None, SignificanceLevel(0.05, 1, 0.05)), []
     )["verdict"]
     assert verdict["functions_total"] == 4
     assert len(verdict["functions"]["function"]) == listed

@@ -22,13 +22,13 @@ def test_every_option_is_documented_and_no_other() -> None:
 
 
 def test_every_mode_and_every_key_is_documented() -> None:
-    assert all(f"| `{mode}` |" in PAGE for mode in SAMPLING_MODES)
+    assert all(f"|`{mode}`|" in PAGE for mode in SAMPLING_MODES)
     keys = set(re.findall(r"`(.)`", PAGE.partition("## The table")[2]))
     assert keys == {word for word in KEY_HELP.split() if len(word) == 1}
 
 
 def test_every_ending_means_the_format_it_is_documented_for() -> None:
-    rows = re.findall(r"^\| `(svg|speedscope|folded)` \| (.*?) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\|`(svg|speedscope|folded)`\|(.*?)\|", PAGE, re.MULTILINE)
     assert len(rows) == 3
     for name, endings in rows:
         assert {infer_format(f"x{suffix}") for suffix in re.findall(r"`(\S+)`", endings)} == {name}
