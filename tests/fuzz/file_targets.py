@@ -72,12 +72,15 @@ _AUSTIN: Final = (
     b"P1;T0:1;a.py:f:1;b.py:g:2 10000\nP1;T0:2;a.py:f:1 9000\n"
 )
 
-_PERF: Final = (_RECORDED / "python-3.13.perf").read_bytes()[-2048:]
+_PERF: Final = (
+    b"python  7 1.5:   10101010 cpu-clock: \n\t 85 py::f:/a.py+0x5 (/tmp/perf-7.map)\n\n"
+    b"python  8 [001] 1.6:   1 cycles:u: \n\t ff g+0x1 ([kernel.kallsyms])\n\n"
+)
 
 TARGETS: Final = (
     Target(
         "perf",
-        (b"\0python  7 1.5:   10101010 cpu-clock: \n\t 85 py::f:/a.py+0x5 (/tmp/perf-7.map)\n\n" + _PERF,),
+        (b"\0" + _PERF,),
         run_file,
         (b"\n\n", b" [000] ", b" cycles:u:", b" 7/8 ", b"\t ff g+0x1 ([kernel.kallsyms])\n", b"[unknown]"),
     ),
