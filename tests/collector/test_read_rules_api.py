@@ -130,6 +130,8 @@ async def test_each_path_that_changes_something_for_readers_is_tested_here(place
             ("DELETE", "/api/v1/notes/{id}"),
             *(("POST", f"{QUERIER_PREFIX}{name}") for name in METHODS),  # change nothing, and are asked above
             ("POST", CONNECT_ROUTE),  # refuses any other method
+            ("POST", "/api/v1/files/flamegraph"),  # these two answer on the files that they get
+            ("POST", "/api/v1/files/compare"),
             ("POST", "/mcp"),  # sends requests of its own, each with the rights of its reader: test_mcp.py
             ("POST", "/api/v1/links"),  # keeps an address, which tells nothing of any namespace
         }
