@@ -15,8 +15,6 @@ from sidelight_collector.http import ui
 from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.collector.conftest import Running, Serve
 
-"""What the script of the first page may weigh, compressed as it is served."""
-
 
 @pytest.fixture(scope="module", autouse=True)
 def built() -> None:
