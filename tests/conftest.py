@@ -66,6 +66,7 @@ PROCESSES = (
     "tests/collector/test_hung_workers.py",
     "tests/collector/test_ingest_process.py",
     "tests/collector/test_kernel.py",
+    "tests/collector/test_profile_files.py",
     "tests/collector/test_profile_metrics_scrape.py::test_prometheus",
     "tests/collector/test_otlp_clients.py",
     "tests/collector/test_pyroscope_clients.py",
