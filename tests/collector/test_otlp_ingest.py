@@ -169,7 +169,7 @@ def first(built: Request) -> Any:
         (change(lambda r: first(r).samples.add(stack_index=1)), "0 values and 0 timestamps"),
         (encode(request())[:-7], "ends beyond"),
         # Profile of version 1.7: location_indices = 3, where 1.45 has the time.
-        (b"\x0a\x08\x12\x06\x12\x04\x1a\x02\x01\x02", "64 bits"),
+        (b"\x0a\x08\x12\x06\x12\x04\x1a\x02\x01\x02", "64-bit"),
         (b"\x0a\x02\x08\x01", "a number is"),
     ],
     ids=itertools.count(),

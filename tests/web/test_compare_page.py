@@ -144,7 +144,7 @@ def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: st
     page.route("**/api/v1/compare?**", note)
     page.get_by_role("link", name="Compare with previous version").hover()
     page.mouse.down()
-    # Routes are told of while the page is spoken to.
+    # Playwright reports routes only during a call of the page.
     eventually("it is asked while the button is pressed", lambda: page.title() and len(asked) == 1)
     page.mouse.up()
     expect(card(page)).to_contain_text("▲ CPU +89.9 %")
@@ -345,7 +345,7 @@ def test_sides_are_swapped_and_can_be_a_capture_any_label_or_another_time(shop: 
     expect(page.get_by_label("Version of side A")).to_have_value("version:v2")
     expect(card(page)).to_have_text("Loading the comparison…")
     expect(page.locator(".culprits")).to_have_count(0)
-    # Routes are told of while the page is spoken to.
+    # Playwright reports routes only during a call of the page.
     eventually("the question is asked", lambda: page.evaluate("1") and held)
     held[0].continue_()
     expect(card(page)).to_contain_text(f"▼ CPU {MINUS}31.3 %")

@@ -38,7 +38,7 @@ def test_a_note_on_a_range_is_marked_and_can_be_changed_and_deleted(
     assert violations_in_both_themes(page, axe) == {}
     assert small_controls(page) == []
     dialog(page).get_by_role("button", name="Close").click()
-    # The strip has a mark, whose text is told where the pointer or the keys are.
+    # The strip has a mark, whose text shows under the pointer and the focus.
     expect(page.locator(".plot .note-mark")).to_have_count(1)
     expect(timeline).to_have_attribute("aria-valuetext", re.compile(r"note: Cache on <img"))
     timeline.hover()

@@ -43,7 +43,7 @@ def test_people_see_the_services_of_their_namespaces_or_whom_to_ask(place: str, 
     expect(page.get_by_text("No data for vault in 30 days")).to_be_visible()
     page.goto(f"{url}/s/shop")
     expect(page.locator("canvas[data-drawn]").first).to_be_visible()
-    # Who may read nothing is told so.
+    # A reader without namespaces sees why the page is empty.
     page = open_page(place, expected="403 (Forbidden)", extra_http_headers={"X-User": "mallory"})
     alert = page.get_by_role("alert").first
     expect(alert).to_contain_text("Mallory may read no namespace here")

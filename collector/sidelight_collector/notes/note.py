@@ -88,7 +88,7 @@ def parse_note_request(raw: Mapping[str, Any], now: float) -> NoteRequest:
     _check_fields(raw, CREATE_FIELDS, _CREATE_HINT)
     service, namespace = _parse_label(raw, "service"), _parse_label(raw, "namespace")
     if not service:
-        raise BadNote("service is not the name of one", hint=_CREATE_HINT)
+        raise BadNote("service is missing or empty", hint=_CREATE_HINT)
     function = raw.get("function", "")
     if not isinstance(function, str) or len(function) > MAX_FUNCTION_CHARACTERS:
         raise BadNote(
@@ -121,7 +121,7 @@ def _parse_label(raw: Mapping[str, Any], name: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or len(value.encode(errors="replace")) > MAX_LABEL_BYTES:
-        raise BadNote(f"{name} is not the name of one", hint=_CREATE_HINT)
+        raise BadNote(f"{name} is not a text of at most {MAX_LABEL_BYTES} bytes", hint=_CREATE_HINT)
     return value
 
 

@@ -63,7 +63,7 @@ class FileApi(ApiHandler):
 
     async def _respond(self, request: web.Request, path: str) -> web.Response:
         parameters, fields, limits = self.read_parameters(request, path), _FIELDS[path], self._file_limits
-        # The answer has nothing of any namespace.
+        # Any reader may ask: the answer has nothing of any namespace.
         get_principal(request)
         kind = parameters.parse_profile_type() if parameters.has("type") else None
         lines = path == "/files/flamegraph" and parameters.parse_switch("lines", default=False)
@@ -107,7 +107,7 @@ class FileApi(ApiHandler):
             form = parse_form(body, request.headers.get("Content-Type", ""))
         except BadProfile as error:
             raise SidelightError(
-                f"the request is no form with files: {error.message}",
+                f"the request is not a form with files: {error.message}",
                 reason=Reason.BAD_REQUEST,
                 hint=f"Send multipart/form-data: curl {' '.join(f'-F {name}=@FILE' for name in fields)}.",
             ) from error

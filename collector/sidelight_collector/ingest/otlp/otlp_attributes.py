@@ -79,7 +79,7 @@ def _read_value(message: memoryview, dictionary: OtlpDictionary) -> str:
         if number == 4:
             content = read_bytes(value)
             if len(content) != struct.calcsize("d"):
-                raise OtherLayout("an attribute is no number of 64 bits")
+                raise OtherLayout("an attribute is not a 64-bit number")
             return f"{struct.unpack('<d', content)[0]:g}"
         if number == 8:
             return dictionary.get_text(read_integer(value))

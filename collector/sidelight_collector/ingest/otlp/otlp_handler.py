@@ -47,7 +47,7 @@ class OtlpHandler:
         content_type = request.content_type.lower()
         if content_type not in (PROTOBUF_TYPE, _JSON_TYPE):
             raise UnsupportedType(
-                f"the Content-Type {content_type[:80]!r} is no request of OTLP",
+                f"the Content-Type {content_type[:80]!r} is not one of OTLP",
                 hint="Send application/x-protobuf or application/json.",
             )
         is_json = content_type == _JSON_TYPE

@@ -204,5 +204,5 @@ class _RequestParser:
 def _read_fixed64(value: FieldValue) -> int:
     content = read_bytes(value)
     if len(content) != _FIXED64_BYTES:
-        raise OtherLayout("the time of a profile is no number of 64 bits")
+        raise OtherLayout("the time of a profile is not a 64-bit number")
     return int.from_bytes(content, "little")
