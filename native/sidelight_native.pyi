@@ -83,8 +83,8 @@ class Session:
         """States that cannot be told apart here.
 
         `cpu_wait` if the kernel gives no figures for it: such samples are `idle`, `running` or `gil`.
-        `gil_wait` if /proc/PID/task/TID/syscall cannot be read, the C library is musl, or py-spy reads the
-        process: such samples are `idle`.
+        `gil_wait`, `lock`, `poll`, `io` and `sleep` if /proc/PID/task/TID/syscall cannot be read; `gil_wait`
+        and `lock` if the C library is musl, or py-spy reads the process: such samples are `idle`.
         """
     @property
     def names_problem(self) -> str | None:
@@ -100,8 +100,8 @@ class Batch:
     """What was counted in [start_ns, start_ns + duration_ns)."""
 
     @property
-    def counts(self) -> list[tuple[str, str, int, int, int, int, int]]:
-        """(thread, stack, idle, running, gil, cpu_wait, gil_wait) in samples.
+    def counts(self) -> list[tuple[str, str, int, int, int, int, int, int, int, int, int]]:
+        """(thread, stack, idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep) in samples.
 
         `thread` is "main" or "other", or a name if names were asked for; a stack is escaped frames, root
         first, joined by `;`.

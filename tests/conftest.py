@@ -47,6 +47,7 @@ ALONE = (
     "tests/native/test_gil_wait.py",
     "tests/native/test_shares.py",
     "tests/native/test_stacks.py",
+    "tests/native/test_wait_reasons.py",
     "tests/native/test_windows.py",
     "tests/services/test_services.py",
     "tests/truth/test_truth.py",

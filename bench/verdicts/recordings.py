@@ -281,7 +281,7 @@ class Tree:
         for stack, counts in window.counts.items():
             node = self._node(strip_line_number(frame) for frame in split_stack(stack))
             cpu, idle = found.get(node, (0, 0))
-            found[node] = cpu + counts.cpu, idle + counts.idle
+            found[node] = cpu + counts.cpu, idle + counts.off_cpu
         return found
 
     def _node(self, frames: Iterable[str]) -> int:

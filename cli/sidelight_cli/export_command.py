@@ -63,7 +63,7 @@ class ExportSettings:
     )
     type: str = setting(
         "wall",
-        "profile type: wall, cpu, gil or gil_wait",
+        "profile type: wall, cpu, gil, gil_wait or off_cpu",
         parse=make_choice_parser(*(kind.value for kind in ProfileType)),
     )
     from_: str = setting(
@@ -115,7 +115,7 @@ class ExportSettings:
         is_boolean=True,
     )
     states: bool = setting(
-        default=True, help="folded: add [idle], [gil], [cpu_wait] and [gil_wait] as last frames"
+        default=True, help="folded: add the state as a last frame, such as [gil] or [poll]"
     )
     about: bool = setting(default=False, help="folded, csv: add header lines that describe the data")
     nodes: str = setting(

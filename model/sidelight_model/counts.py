@@ -15,13 +15,14 @@ class ProfileType(StrEnum):
     """The kind of time in a profile.
 
     wall: all time; cpu: time on a CPU; gil: time on a CPU holding the GIL; gil_wait: time waiting for the
-    GIL.
+    GIL; off_cpu: time waiting for something other than a CPU or the GIL.
     """
 
     WALL = "wall"
     CPU = "cpu"
     GIL = "gil"
     GIL_WAIT = "gil_wait"
+    OFF_CPU = "off_cpu"
 
     @property
     def is_cpu_time(self) -> bool:
@@ -32,9 +33,11 @@ class ProfileType(StrEnum):
 class Counts(NamedTuple):
     """Samples of one stack, partitioned by state; also used for nanoseconds.
 
-    idle: the thread waited for something else than a CPU or the GIL; running: it was on a CPU without a sign
-    that it held the GIL; gil: it held the GIL; cpu_wait: it was runnable and had no CPU, whether it held the
-    GIL or not; gil_wait: it slept until it gets the GIL.
+    idle: the thread waited for an unknown reason; running: it was on a CPU without a sign that it held the
+    GIL; gil: it held the GIL; cpu_wait: it was runnable and had no CPU, whether it held the GIL or not;
+    gil_wait: it slept until it gets the GIL; lock: until it gets another lock, also of processes or files;
+    poll: until any of some descriptors is ready; io: until bytes of a socket, pipe or file are transferred;
+    sleep: until a point in time.
     """
 
     idle: int = 0
@@ -42,6 +45,10 @@ class Counts(NamedTuple):
     gil: int = 0
     cpu_wait: int = 0
     gil_wait: int = 0
+    lock: int = 0
+    poll: int = 0
+    io: int = 0
+    sleep: int = 0
 
     @property
     def wall(self) -> int:
@@ -50,6 +57,10 @@ class Counts(NamedTuple):
     @property
     def cpu(self) -> int:
         return self.running + self.gil
+
+    @property
+    def off_cpu(self) -> int:
+        return self.for_type(ProfileType.OFF_CPU)
 
     def for_type(self, kind: ProfileType) -> int:
         """Return the count that belongs to a profile of type `kind`."""
@@ -69,11 +80,16 @@ STATES: Final = Counts._fields
 FURTHER_STATES: Final = STATES[3:]
 """States that windows of format 1 and older files do not have."""
 ON_CPU_STATES: Final = ("running", "gil")
+OFF_CPU_STATES: Final = ("idle", "lock", "poll", "io", "sleep")
+"""States of threads that wait for something other than a CPU or the GIL."""
+WAIT_REASONS: Final = OFF_CPU_STATES[1:]
+"""States of waiting threads that count as idle where the reason of a wait is unknown."""
 STATES_BY_TYPE: Final = {
     ProfileType.WALL: STATES,
     ProfileType.CPU: ON_CPU_STATES,
     ProfileType.GIL: ("gil",),
     ProfileType.GIL_WAIT: ("gil_wait",),
+    ProfileType.OFF_CPU: OFF_CPU_STATES,
 }
 STATE_FRAMES: Final = tuple("" if state == "running" else f"[{state}]" for state in STATES)
 """The pseudo-frame of each state in folded text; running has none."""

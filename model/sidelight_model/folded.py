@@ -1,8 +1,8 @@
 """Folded text: one `frame;frame;frame COUNT` per line, the root first.
 
 The format is Brendan Gregg's (flamegraph.pl), as `py-spy record -f raw` writes it. Sidelight adds the state
-as a last pseudo-frame: `[idle]`, `[gil]`, `[cpu_wait]`, `[gil_wait]`, or none for running. Tools without a
-notion of states draw it as a frame, and plain py-spy output is valid input.
+as a last pseudo-frame, such as `[idle]`, `[gil]` or `[lock]`, or none for running. Tools without a notion of
+states draw it as a frame, and plain py-spy output is valid input.
 
 Frames contain spaces, so the count is the text after the last space. Only `\\n` ends a line:
 `str.splitlines` would also split at characters that occur in names.

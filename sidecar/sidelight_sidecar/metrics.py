@@ -28,7 +28,9 @@ class SidecarMetrics:
         )
         self.windows = self._counter("windows", "Windows sampled: ordinary, capture, trigger", ["kind"])
         self.samples = self._counter(
-            "samples", "Samples taken: idle, running, gil, cpu_wait, gil_wait", ["state"]
+            "samples",
+            "Samples taken: idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep",
+            ["state"],
         )
         self.sampling_errors = self._counter("sampling_errors", "Ticks or runs that gave no stacks", ["kind"])
         self.truncated = self._counter(

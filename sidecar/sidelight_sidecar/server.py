@@ -249,10 +249,15 @@ def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
             f"The py-spy command samples, in its blocking mode, not the extension: {cause}. "
             f"It has missing states: {', '.join(sampler.missing_states)}; a short gap lies between windows."
         )
+    elif "poll" in sampler.missing_states:
+        messages.append(
+            "All waiting threads count as idle, whatever they wait for: /proc/PID/task/TID/syscall cannot be "
+            "read. It takes the capability DAC_READ_SEARCH."
+        )
     elif "gil_wait" in sampler.missing_states:
         messages.append(
-            "Threads that wait for the GIL count as idle: /proc/PID/task/TID/syscall cannot be read "
-            "(capability DAC_READ_SEARCH), the C library is musl, or py-spy reads the process."
+            "Threads that wait for a lock or the GIL count as idle: the C library is musl, or py-spy reads "
+            "the process."
         )
     if sampler.mode == "nonblocking":
         messages.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")

@@ -10,6 +10,7 @@ import pytest
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import Counts
 from sidelight_model.window import Quality
 from tests.collector.api_client import Client, get, serving
 from tests.collector.stored_windows import PERIOD_NS, SECOND_NS, START_NS, stored, window
@@ -127,7 +128,7 @@ async def test_the_flame_graph_stands_on_numbers_that_it_says(client: Client) ->
         "samples": 200,
         "seconds": 2.0,
         "pod_seconds": 20.0,
-        "states": {"idle": 1800, "running": 120, "gil": 80, "cpu_wait": 0, "gil_wait": 0},
+        "states": Counts(idle=1800, running=120, gil=80)._asdict(),
         "idle_share": 0.9,
         "target_cpu_seconds": 2.0,
         "truncated_samples": 0,

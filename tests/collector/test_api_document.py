@@ -17,6 +17,7 @@ from sidelight_collector.http.api.parameters import PARAMETERS
 from sidelight_collector.http.api.routes import PREFIX
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.window import Quality
 from tests.collector.api_client import Client, document, serving
 from tests.collector.stored_windows import stored, window
@@ -80,7 +81,7 @@ def shop() -> ObjectStore:
     command = Quality(
         mode="command",
         sampler="py-spy 0.4.3",
-        missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
+        missing_states=("gil", "idle", *FURTHER_STATES),
         truncated=3,
     )
     return stored(

@@ -102,7 +102,7 @@ async def test_each_state_is_where_it_was_sampled() -> None:
             [
                 window(
                     "main;wait;[idle] 9 | main;work 6 | main;work;[gil] 4 | main;wait;[cpu_wait] 2"
-                    " | main;work;[gil_wait] 3"
+                    " | main;work;[gil_wait] 3 | main;wait;[lock] 5 | main;wait;[sleep] 7"
                 )
             ]
         )
@@ -115,4 +115,8 @@ async def test_each_state_is_where_it_was_sampled() -> None:
         "gil": [0, 0, 0, 4],
         "cpu_wait": [0, 0, 2, 0],
         "gil_wait": [0, 0, 0, 3],
+        "lock": [0, 0, 5, 0],
+        "poll": [0, 0, 0, 0],
+        "io": [0, 0, 0, 0],
+        "sleep": [0, 0, 7, 0],
     }

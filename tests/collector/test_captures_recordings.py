@@ -24,7 +24,7 @@ from sidelight_collector.captures.recordings.subsecond_heatmap import (
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.times import format_rfc3339
-from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, Counts, ProfileType
 from sidelight_model.labels import Labels
 from tests.collector.conftest import Serve
 from tests.collector.fake_sidecars import Sidecar, started
@@ -119,7 +119,7 @@ def test_a_span_is_drawn_without_its_end_and_with_lines_if_asked_for() -> None:
     assert draw(CPU, 40_000, 10**9) == {}
     side = build_recording_flame(found, CPU, 0, 10**9, RecordingFlameOptions(100))["sides"][0]
     assert (side["states"], side["samples"], side["seconds"]) == (
-        {"idle": 1, "running": 1, "gil": 2, "cpu_wait": 0, "gil_wait": 0},
+        Counts(idle=1, running=1, gil=2)._asdict(),
         3,
         0.03,
     )

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.window import Quality, Window
 from tests.collector.api_client import Client, get, serving
 from tests.collector.stored_windows import stored, window
@@ -46,7 +47,7 @@ def store() -> ObjectStore:
         attempts=3000,
         mode="command",
         sampler="py-spy 0.4.3",
-        missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
+        missing_states=("gil", "idle", *FURTHER_STATES),
     )
     return stored(
         [

@@ -16,7 +16,7 @@ from sidelight_collector.ingest.validation import (
     parse_request,
 )
 from sidelight_collector.stack_hashing import MAX_SAMPLES, MAX_THREAD_TIME_NS, hash_window
-from sidelight_model.counts import STATES
+from sidelight_model.counts import FURTHER_STATES, STATES
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import LabelLimits
 from sidelight_model.window import Quality, Window, WindowLimits, encode_windows
@@ -170,12 +170,17 @@ def test_plain_folded_text_takes_its_labels_from_the_query() -> None:
     assert dict(made.labels) == {"service": "shop", "version": "2", "zone": "a"}
     assert (made.period_ns, made.duration_ns, made.start_ns) == (5_000_000, 10**10, 1_795_254_000 * 10**9)
     assert made.quality.samples == 8
-    assert made.quality.missing_states == ("idle", "gil", "cpu_wait", "gil_wait")
+    assert made.quality.missing_states == ("idle", "gil", *FURTHER_STATES)
 
 
 def test_plain_folded_text_with_states_misses_none() -> None:
-    assert folded("main;f;[idle] 5\n").quality.missing_states == ("cpu_wait", "gil_wait")
-    assert folded("main;f;[idle] 5\nmain;f;[cpu_wait] 1\nmain;f;[gil_wait] 1\n").quality.missing_states == ()
+    assert folded("main;f;[idle] 5\n").quality.missing_states == FURTHER_STATES
+    assert folded("main;f;[poll] 5\nmain;f;[cpu_wait] 1\n").quality.missing_states == (
+        "gil_wait",
+        "lock",
+        "io",
+        "sleep",
+    )
 
 
 def test_plain_folded_text_without_times_is_one_thread_that_has_just_been_watched() -> None:

@@ -28,6 +28,7 @@ from sidelight_collector.ingest.otlp.otlp_parsing import parse_otlp
 from sidelight_collector.ingest.pyroscope.profile_sums import BadProfile
 from sidelight_collector.ingest.validation import IngestLimits, ParsedRequest, ReceivedRequest
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.errors import LimitExceeded, SidelightError
 from sidelight_model.export_formats.protobuf_writer import encode_message
 from sidelight_model.window import WindowLimits
@@ -83,7 +84,7 @@ async def test_profiles_are_stored_in_every_encoding_and_once(serving: Any, form
     names = ("service", "version", "namespace", "pod")
     assert [window[name] for name in names] == ["shop.checkout", "7", "shop", "shop-1"]
     assert dict(window["labels"])["deployment_environment_name"] == "live"
-    assert window["missing_states"] == ["idle", "gil", "cpu_wait", "gil_wait"]
+    assert window["missing_states"] == ["idle", "gil", *FURTHER_STATES]
 
 
 def encode(built: Request) -> bytes:

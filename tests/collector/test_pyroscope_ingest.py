@@ -15,6 +15,7 @@ from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.window import Quality, encode_windows
 from tests.collector.pyroscope_bodies import MS, SECOND_NS, message, number, pprof, push, sample
 
@@ -61,7 +62,7 @@ async def test_a_push_is_stored_in_every_encoding_and_once(serving: Any, form: s
     [window] = stored(store)
     assert (window["service"], window["running"], window["period_ns"]) == ("shop", 10, 10 * MS)
     assert window["stacks"] == {"main (a.py:1);f (a.py:2)": 7, "main (a.py:1);g (a.py:2)": 3}
-    assert window["missing_states"] == ["idle", "gil", "cpu_wait", "gil_wait"]
+    assert window["missing_states"] == ["idle", "gil", *FURTHER_STATES]
     assert (window["attempts"], window["mode"]) == (0, "")
 
 
@@ -218,11 +219,14 @@ async def test_wall_time_is_no_cpu_time(serving: Any) -> None:
     types = [("sample", "count"), ("wall", "nanoseconds"), ("cpu", "nanoseconds")]
     both = pprof([sample("f", 5, 50 * MS, 20 * MS)], types, start_ns=now_ns())
     wall = pprof([sample("f", 9, 50 * MS)], types[:2], start_ns=now_ns(40))
+    off = [types[2], ("off_cpu", "nanoseconds")]
+    apart = pprof([sample("f", 20 * MS, 50 * MS)], off, start_ns=now_ns(80))
     async with serving(store) as collector:
-        assert (await collector.ask("POST", PUSH, push(wall, both), PROTO)).status == 200
+        assert (await collector.ask("POST", PUSH, push(wall, both, apart), PROTO)).status == 200
     assert [(window["running"], window["idle"], window["missing_states"]) for window in stored(store)] == [
-        (0, 9, ["running", "gil", "cpu_wait", "gil_wait"]),
-        (2, 3, ["gil", "cpu_wait", "gil_wait"]),
+        (2, 5, ["gil", *FURTHER_STATES]),
+        (0, 9, ["running", "gil", *FURTHER_STATES]),
+        (2, 3, ["gil", *FURTHER_STATES]),
     ]
 
 

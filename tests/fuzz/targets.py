@@ -132,7 +132,7 @@ def run_parameters(data: bytes) -> str:
 HEADER: Final = (
     b'{"format":1,"id":"01M883X8HS0WFBGHX9PDRD4GHS","labels":{"service":"shop","version":"2","pod":"p-1"},'
     b'"start_ns":1795253400000000000,"duration_ns":10000000000,"period_ns":10000000,'
-    b'"states":["idle","running","gil","cpu_wait","gil_wait"],"quality":{"attempts":1000,"errors":{"late":3},"stops":12,'
+    b'"states":["idle","running","gil","cpu_wait","gil_wait","lock","poll","io","sleep"],"quality":{"attempts":1000,"errors":{"late":3},"stops":12,'
     b'"mode":"native","threads":4,"rates":[100,50]}}'
 )
 STACKS: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from sidelight_model.counts import STATES, ZERO, Counts
+from sidelight_model.counts import FURTHER_STATES, STATES, ZERO, Counts
 from sidelight_model.folded import Stack, join_frames, parse_folded
 from sidelight_model.frames import escape_frame
 from sidelight_model.labels import Labels
@@ -27,6 +27,8 @@ HOSTILE = [
     "[gil]",
     "[cpu_wait]",
     "[gil_wait]",
+    "[lock]",
+    "[io]",
     "ünï",
     "名前",
     "\u2028",
@@ -52,7 +54,9 @@ qualities = st.builds(
     sampler=st.just("py-spy 0.4.3"),
     missing_states=st.tuples(
         st.lists(st.sampled_from(["idle", "gil"]), unique=True),
-        st.sampled_from([[], ["cpu_wait"], ["gil_wait"], ["cpu_wait", "gil_wait"]]),
+        st.lists(st.sampled_from(FURTHER_STATES), unique=True).map(
+            lambda states: sorted(states, key=FURTHER_STATES.index)
+        ),
     ).map(lambda parts: (*parts[0], *parts[1])),
     target_cpu_ns=st.integers(0, 2**62),
     stops=st.integers(0, 10**6),

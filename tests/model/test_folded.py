@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from sidelight_model.counts import Counts, ProfileType
+from sidelight_model.counts import STATES, Counts, ProfileType
 from sidelight_model.errors import BadFolded, LimitExceeded
 from sidelight_model.folded import Stack, parse_folded, render_folded, split_stack
 from sidelight_model.frames import TRUNCATED, Frame, unescape_frame
@@ -38,21 +38,23 @@ def test_each_type_writes_its_own_samples(table: dict[Stack, Counts]) -> None:
 def test_the_state_is_a_last_pseudo_frame() -> None:
     text = (
         "main;work;[idle] 5\nmain;work 3\nmain;work;[gil] 2\nmain;work;[cpu_wait] 1\nmain;work;[gil_wait] 7\n"
+        "main;work;[lock] 6\nmain;work;[poll] 4\nmain;work;[io] 8\nmain;work;[sleep] 9\n"
     )
     table = parse_folded(text)
-    assert table == {"main;work": Counts(idle=5, running=3, gil=2, cpu_wait=1, gil_wait=7)}
+    assert table == {"main;work": Counts(5, 3, 2, 1, 7, 6, 4, 8, 9)}
     assert render_folded(table) == text
 
 
-def test_a_thread_that_waits_for_a_cpu_counts_in_no_cpu_time() -> None:
-    counts = Counts(idle=1, running=2, gil=4, cpu_wait=8, gil_wait=16)
+def test_each_state_counts_in_the_profile_types_of_its_time() -> None:
+    counts = Counts(*(1 << at for at in range(len(STATES))))
     assert {kind: counts.for_type(kind) for kind in ProfileType} == {
-        ProfileType.WALL: 31,
+        ProfileType.WALL: 511,
         ProfileType.CPU: 6,
         ProfileType.GIL: 4,
         ProfileType.GIL_WAIT: 16,
+        ProfileType.OFF_CPU: 1 + 32 + 64 + 128 + 256,
     }
-    assert counts.plus(counts) == counts.times(2) == Counts(2, 4, 8, 16, 32)
+    assert counts.plus(counts) == counts.times(2) == Counts(*(2 << at for at in range(len(STATES))))
 
 
 def test_the_count_is_what_follows_the_last_space() -> None:

@@ -39,6 +39,7 @@ def test_an_escaped_frame_never_ends_a_frame_or_a_line(text: str) -> None:
         ("[gil]", "%5Bgil]"),
         ("[cpu_wait]", "%5Bcpu_wait]"),
         ("[gil_wait]", "%5Bgil_wait]"),
+        ("[sleep]", "%5Bsleep]"),
         ("[running]", "[running]"),
         ("#comment", "%23comment"),
         ("[other]", "[other]"),

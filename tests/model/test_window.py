@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight_model.counts import Counts
+from sidelight_model.counts import FURTHER_STATES, Counts
 from sidelight_model.errors import BadFolded, BadHeader, BadLabel, LimitExceeded
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import LabelLimits, Labels
@@ -80,7 +80,7 @@ def header(**changes: object) -> bytes:
         header(format=True),
         header(states=["cpu_wait"]),
         header(format=2, states="cpu_wait"),
-        header(format=2, states=["lock"]),
+        header(format=2, states=["disk"]),
         header(format=2, states=[[]]),
         header(id=None),
         header(id="short"),
@@ -188,19 +188,19 @@ def test_a_window_says_its_samples_by_state() -> None:
 
 def test_the_first_released_format_is_still_read() -> None:
     (window,) = decode_windows(GOLDEN.read_bytes())
-    quality = replace(WINDOW.quality, missing_states=("cpu_wait", "gil_wait"))
+    quality = replace(WINDOW.quality, missing_states=FURTHER_STATES)
     assert window == replace(WINDOW, quality=quality)
     assert encode_windows([window]) == GOLDEN.read_bytes()
 
 
 def test_a_window_names_the_states_that_format_1_does_not_have() -> None:
-    window = replace(WINDOW, counts={"main;work": Counts(1, 2, 3, 4, 5)})
+    window = replace(WINDOW, counts={"main;work": Counts(1, 2, 3, 4, 5, 6, 7, 8, 9)})
     body = encode_windows([window])
     assert b'"format":2' in body
-    assert b'"states":["cpu_wait","gil_wait"]' in body
-    assert b"main;work;[cpu_wait] 4\nmain;work;[gil_wait] 5\n" in body
+    assert b'"states":["cpu_wait","gil_wait","lock","poll","io","sleep"]' in body
+    assert b"main;work;[cpu_wait] 4\nmain;work;[gil_wait] 5\nmain;work;[lock] 6\n" in body
     assert decode_windows(body) == [window]
     (without,) = decode_windows(header(format=2, states=[]))
-    assert without.quality.missing_states == ("cpu_wait", "gil_wait")
-    (earlier,) = decode_windows(header(format=2, states=["cpu_wait"]))
-    assert earlier.quality.missing_states == ("gil_wait",)
+    assert without.quality.missing_states == FURTHER_STATES
+    (earlier,) = decode_windows(header(format=2, states=["cpu_wait", "gil_wait"]))
+    assert earlier.quality.missing_states == ("lock", "poll", "io", "sleep")

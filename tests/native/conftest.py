@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from sidelight_native import Batch, Session
 
+from sidelight_model.counts import STATES, Counts
+
 TARGETS = Path(__file__).parent / "targets"
 DEADLINE_SECONDS = 60.0
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
@@ -59,13 +61,17 @@ class Taken:
         return self.failed - late
 
     def of(self, *functions: str) -> tuple[int, ...]:
-        """(idle, running, gil, cpu_wait, gil_wait) of the stacks in which any of these functions occurs."""
+        """The samples in each state of the stacks in which any of these functions occurs."""
         wanted = [
             counts
             for stack, counts in self.counts.items()
             if any(frame.split(" (")[0] in functions for frame in stack.split(";"))
         ]
-        return tuple(sum(counts[state] for counts in wanted) for state in range(5))
+        return tuple(sum(counts[state] for counts in wanted) for state in range(len(STATES)))
+
+    def states_of(self, *functions: str) -> Counts:
+        """The same, by name."""
+        return Counts(*self.of(*functions))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

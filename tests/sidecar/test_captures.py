@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.errors import SidelightError
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.captures import CaptureLimits, CaptureParameters, parse_capture_parameters
@@ -293,8 +294,8 @@ def test_readyz_says_which_sampler_is_in_use_and_which_states_it_misses(
     eventually("it watches", lambda: ready(sidecar)["ready"])
     told = ready(sidecar)
     assert told["sampler"] == {"name": "py-spy 0.4.3", "mode": "command"}
-    assert told["missing_states"] == ["gil", "idle", "cpu_wait", "gil_wait"]
-    assert "missing states: gil, idle, cpu_wait, gil_wait" in str(told["notices"])
+    assert told["missing_states"] == ["gil", "idle", *FURTHER_STATES]
+    assert "missing states: gil, idle, cpu_wait, gil_wait, lock" in str(told["notices"])
 
 
 json_values = st.recursive(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.window import Window
 from tests.processes import eventually
 from tests.sidecar.conftest import Start, StartSidecar
@@ -83,7 +84,7 @@ def test_the_command_stands_in_for_a_missing_extension_and_everything_says_so(
     window = eventually("a window arrives", lambda: collector.taken and collector.taken[0])
     assert (window.quality.mode, window.quality.reader) == ("command", "py-spy")
     assert window.quality.sampler == "py-spy 0.4.3"
-    assert window.quality.missing_states == ("gil", "idle", "cpu_wait", "gil_wait")
+    assert window.quality.missing_states == ("gil", "idle", *FURTHER_STATES)
     eventually("it is ready", lambda: sidecar.get("/readyz")[0] == 200)
     told = sidecar.get("/readyz")[1]
     assert told["degraded"] is True

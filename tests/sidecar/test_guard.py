@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
@@ -150,7 +151,7 @@ def test_samplers_are_chosen_by_mode_and_the_command_stands_in_for_the_extension
     assert samplers().get("nonblocking").mode == "nonblocking"
     without = SamplerRegistry(None, ProcFs(), max_depth=100)
     assert without.get("auto").mode == "command"
-    assert without.get("auto").missing_states == ("gil", "idle", "cpu_wait", "gil_wait")
+    assert without.get("auto").missing_states == ("gil", "idle", *FURTHER_STATES)
     with pytest.raises(SamplingError) as refused:
         without.get("blocking")
     assert refused.value.reason == "sampler_missing"

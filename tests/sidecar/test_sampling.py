@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sidelight_model.counts import Counts
+from sidelight_model.counts import FURTHER_STATES, Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
@@ -96,7 +96,7 @@ def test_the_command_says_which_states_it_misses_and_leaves_idle_threads_out(sta
     session = samplers().get("command").attach(proc_of(start("spin")), rate_hz=200, window_seconds=1)
     sampled = sample(session, 50)
     session.stop()
-    assert sampled.quality.missing_states == ("gil", "idle", "cpu_wait", "gil_wait")
+    assert sampled.quality.missing_states == ("gil", "idle", *FURTHER_STATES)
     assert sum(counts.running for counts in sampled.counts.values()) == sampled.quality.samples
     assert {(counts.idle, counts.gil) for counts in sampled.counts.values()} == {(0, 0)}
 

@@ -17,7 +17,7 @@ from sidelight_collector.statistics.remedies import (
     USE_COMPOSITION,
     RemedyAction,
 )
-from sidelight_model.counts import ProfileType
+from sidelight_model.counts import WAIT_REASONS, ProfileType
 
 NOON = 1_795_262_400.0  # 2026-11-21T12:00:00Z
 WELL = SamplingSummary(
@@ -160,6 +160,17 @@ def test_a_side_whose_samplers_do_not_know_the_wait_for_a_cpu_is_named() -> None
     one = found({"missing_states": ["cpu_wait"]}, kind=ProfileType.CPU)["states"]
     assert (one.state, one.severity) == (CheckState.MISMATCH, CheckSeverity.WARN)
     assert one.text == "the CPU time of B includes threads that waited for a CPU"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ProfileType if kind is not ProfileType.GIL_WAIT])
+def test_reasons_of_waits_do_not_matter_but_waits_for_the_gil_do_where_waiting_is_compared(
+    kind: ProfileType,
+) -> None:
+    assert found({"missing_states": list(WAIT_REASONS)}, kind=kind)["states"].state is CheckState.MATCH
+    gil = found({"missing_states": ["gil_wait", *WAIT_REASONS]}, kind=kind)["states"]
+    is_compared = kind in (ProfileType.WALL, ProfileType.OFF_CPU)
+    assert gil.state is (CheckState.MISMATCH if is_compared else CheckState.MATCH)
+    assert gil.text.startswith("the idle time of B includes threads that waited for the GIL")
 
 
 def test_the_side_that_nobody_told_of_is_named() -> None:

@@ -159,12 +159,12 @@ def part(function: str, *of: str) -> Callable[[Row], Counted]:
 
 
 def state(letter: str, *of: str) -> Callable[[Row], Counted]:
-    """The samples in a state, of those in any of these functions (or of all)."""
+    """The samples in a state (off_cpu: any waiting state), of those in any of these functions (or of all)."""
 
     def count(row: Row) -> Counted:
         if of and not within(*of)(row):
             return 0, 0
-        return getattr(row, letter), row.samples
+        return getattr(row.counts, letter), row.samples
 
     return count
 
@@ -198,7 +198,7 @@ def idle(percent: int) -> Program:
     def truth(told: Told) -> float:
         return (told.wall("rest") - told.cpu("rest")) / told.wall("rest", "work")
 
-    return Program("idle", (str(percent),), (Share("idle", state("idle", "rest", "work"), truth),))
+    return Program("idle", (str(percent),), (Share("idle", state("off_cpu", "rest", "work"), truth),))
 
 
 def depths() -> Program:
@@ -255,13 +255,13 @@ def threads() -> Program:
         return cpu[0] / (cpu[0] + most[1]), most[0] / (most[0] + cpu[1])
 
     def gil(row: Row) -> Counted:
-        total = row.gil if within("often", "seldom")(row) else 0
+        total = row.counts.gil if within("often", "seldom")(row) else 0
         return (total if "often" in row.functions else 0), total
 
     def not_idle(function: str) -> Callable[[Row], Counted]:
         def count(row: Row) -> Counted:
             asked = function in row.functions and within("work", "rest", "work_in_c")(row)
-            return (row.running + row.gil, row.samples) if asked else (0, 0)
+            return (row.counts.cpu, row.samples) if asked else (0, 0)
 
         return count
 
@@ -271,7 +271,7 @@ def threads() -> Program:
             Share(f"{thread} not idle", not_idle(thread), busy(thread))
             for thread in ("often", "seldom", "digest")
         ),
-        Share("waiting idle", state("idle", "waiting"), lambda _told: 1.0),
+        Share("waiting idle", state("off_cpu", "waiting"), lambda _told: 1.0),
     )
     return Program("threads", (), questions, rate_hz=200)
 
@@ -299,7 +299,7 @@ def released() -> Program:
         share("waits for a CPU", state("cpu_wait", *phases), lambda told: (0.0, told.queued(*phases))),
         share(
             "idle",
-            state("idle", *phases),
+            state("off_cpu", *phases),
             lambda told: (
                 told.wall("rest") - told.cpu("rest") - told.queued("rest"),
                 told.wall("rest") - told.cpu("rest"),

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from sidelight_native import Batch, Engine, Session
 
+from sidelight_model.counts import Counts
 from tests.truth import diaries
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -24,15 +25,11 @@ class Row:
     """Samples of one stack: its functions, root first, and how often each state was seen."""
 
     functions: tuple[str, ...]
-    idle: int
-    running: int
-    gil: int
-    cpu_wait: int
-    gil_wait: int
+    counts: Counts
 
     @property
     def samples(self) -> int:
-        return self.idle + self.running + self.gil + self.cpu_wait + self.gil_wait
+        return self.counts.wall
 
     @property
     def unread(self) -> bool:
@@ -138,7 +135,7 @@ def _taken(session: Session, windows: int, seconds: float) -> Iterator[Batch]:
 
 def _window(batch: Batch) -> Window:
     rows = [
-        Row(tuple(frame.rpartition(" (")[0] or frame for frame in stack.split(";")), *states)
+        Row(tuple(frame.rpartition(" (")[0] or frame for frame in stack.split(";")), Counts(*states))
         for _, stack, *states in batch.counts
     ]
     return Window(batch.start_ns, batch.start_ns + batch.duration_ns, rows, batch)

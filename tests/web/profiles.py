@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ulid import ULID
 
+from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window, encode_windows
@@ -82,7 +83,7 @@ FALLBACK = replace(
     mode="command",
     sampler="py-spy 0.4.3",
     reader="",
-    missing_states=("gil", "idle", "cpu_wait", "gil_wait"),
+    missing_states=("gil", "idle", *FURTHER_STATES),
 )
 _POOL = "run (pool.py:3);task (pool.py:9) 40\nrun (pool.py:3);wait (threading.py:320);[idle] 160\n"
 

@@ -34,10 +34,11 @@ def test_states_are_mixed_by_their_part_and_where_there_are_none_it_is_said(
     )
     assert legend(page, "States") == [
         "holding the GIL 35.0 %", "running without the GIL 15.0 %",
-        "waiting for a CPU 0.0 %", "waiting for the GIL 0.0 %", "idle (waiting) 50.0 %",
+        "waiting for a CPU 0.0 %", "waiting for the GIL 0.0 %", "waiting for a lock 0.0 %",
+        "waiting in poll 0.0 %", "waiting for I/O 0.0 %", "sleeping 0.0 %", "waiting, reason unknown 50.0 %",
     ]  # fmt: skip
-    waits = "waiting for a CPU 0.0 % · waiting for the GIL 0.0 %"
-    assert f"idle 50.0 % · {waits} · running 25.0 % · GIL 25.0 %" in hover(page, "work")
+    states = "holding the GIL 25.0 % · running without the GIL 25.0 % · waiting, reason unknown 50.0 %"
+    assert states in hover(page, "work")
     assert "colour=state" in page.url
     page.go_back()
     eventually("packages again", lambda: box(page, "wait")["fill"] != "#d5dae3")
@@ -45,7 +46,7 @@ def test_states_are_mixed_by_their_part_and_where_there_are_none_it_is_said(
     page.goto(f"{shop}/s/shop{V2}&colour=state")
     boxes(page)
     said = page.get_by_text(
-        "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU)"
+        "Only wall and off-CPU time have several states, such as running or waiting for a lock."
     )
     expect(said).to_be_visible()
     assert legend(page, "Packages by self time")[0].startswith("Application")

@@ -4,6 +4,7 @@ import type { AnswerBasis, Quality, Side } from "../src/api/answers.ts";
 import { dataQualityNotices } from "../src/viewmodels/dataQualityNotices.ts";
 import { describeGap } from "../src/lib/distribution.ts";
 import { staleNotices } from "../src/viewmodels/staleness.ts";
+import { NO_SAMPLES } from "./stacks.ts";
 
 const BASIS: AnswerBasis = { windows: 1, pods: 1, samples: 5000, unreadable_segments: 0, unresolved_windows: 0, resolutions: [] };
 
@@ -14,7 +15,7 @@ const QUALITY: Quality = {
 
 const side = ({ quality, ...changes }: Partial<Omit<Side, "quality">> & { quality?: Partial<Quality> } = {}): Side => ({
   selector: "{}", from: 0, until: 1, windows: 1, pods: 1, samples: 5000, seconds: 50, pod_seconds: 100,
-  states: { idle: 0, running: 0, gil: 5000, cpu_wait: 0, gil_wait: 0 }, idle_share: 0, target_cpu_seconds: 0, truncated_samples: 0,
+  states: { ...NO_SAMPLES, gil: 5000 }, idle_share: 0, target_cpu_seconds: 0, truncated_samples: 0,
   modes: ["gil"], samplers: ["sidelight 0.1.0"], python_versions: ["3.11.7"], missing_states: [], sampling_periods_us: [10_000], ...changes,
   quality: { ...QUALITY, ...quality },
 });
@@ -73,7 +74,7 @@ test("a side that was watched and took no time is told from one that was not wat
 });
 
 test("a type whose state a side did not record is said to read too low", () => {
-  assert.deepEqual(dataQualityNotices([side({ missing_states: ["cpu_wait", "gil_wait"] })], [""], BASIS), dataQualityNotices([side()], [""], BASIS));
+  assert.deepEqual(dataQualityNotices([side({ missing_states: ["cpu_wait", "gil_wait", "lock", "poll", "io", "sleep"] })], [""], BASIS), dataQualityNotices([side()], [""], BASIS));
   const blind = side({ missing_states: ["gil", "idle"] });
   assert.match(dataQualityNotices([blind], [""], BASIS)[0], /did not record gil and idle samples: wall time and GIL time read too low/);
 });

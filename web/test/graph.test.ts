@@ -7,7 +7,7 @@ import { pictureSvg, xml } from "../src/flamegraph/render/pictureFile.ts";
 import { boxAt, boxOf, Layout, type Range } from "../src/flamegraph/render/layout.ts";
 import { boxStyles, packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
 import { countBefore, computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
-import { shapeOf, totals } from "../src/flamegraph/tree/tree.ts";
+import { shapeOf, STATES, totals } from "../src/flamegraph/tree/tree.ts";
 import { buildTree, randomNumbers, randomStacks, seeds } from "./stacks.ts";
 
 function laidOut(seed: number) {
@@ -135,7 +135,9 @@ test("a range stays in the whole, is never too narrow, and zooms around a point"
 test("ink is read on every colour of states, heat and groups, and on faded ones in both themes", () => {
   const fills = [...seeds(101).map((at) => heatColour((at - 1) / 100)), ...seeds(300).map((at) => frameColour(`f (${["jinja2", "shop", "json"][at % 3]}/m${at}.py)`))];
   for (let idle = 0; idle <= 10; idle++) for (let gil = 0; gil <= 10 - idle; gil++) {
-    for (const [cpu_wait, gil_wait] of [[0, 0], [3, 0], [0, 3], [2, 2]]) fills.push(stateColour((state) => ({ idle, running: 10 - idle - gil, gil, cpu_wait, gil_wait })[state]));
+    for (const other of [[], ["cpu_wait"], ["gil_wait"], ["cpu_wait", "gil_wait"], ["lock", "io"], ["poll", "sleep"]]) {
+      fills.push(stateColour((state) => (other.includes(state) ? 3 : ({ idle, running: 10 - idle - gil, gil } as Record<string, number>)[state] ?? 0)));
+    }
   }
   for (const ground of [0xffffff, 0x171a20]) {
     const colours = new FillColours(ground);
@@ -155,6 +157,13 @@ test("states and heat are told apart by how light they are", () => {
   assert.ok(steps.slice(1).every((lightness, at) => steps[at] - lightness > 0.1));
   const heats = seeds(33).map((at) => light(heatColour(((at - 1) / 32) ** 2)));
   assert.ok(heats.every((heat, at) => at === 0 || heat <= heats[at - 1] + 1e-9));
+});
+
+test("all states stay apart for any kind of colour vision", () => {
+  for (const matrix of COLOUR_VISION) {
+    const colours = STATES.map((state) => perceived(STATE_COLOURS[state], matrix));
+    colours.forEach((one, at) => colours.slice(at + 1).forEach((other) => assert.ok(Math.hypot(...one.map((value, axis) => value - other[axis])) > 12)));
+  }
 });
 
 test("a legend has the widest packages of each group, and its parts are of what is zoomed into", () => {
@@ -187,6 +196,23 @@ test("an SVG holds hostile text as text", () => {
 function light(fill: number): number {
   const linear = [fill >> 16, (fill >> 8) & 255, fill & 255].map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
   return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+}
+
+/** Normal sight, and a lack of each kind of cone (Machado et al. 2009), as matrices of linear RGB. */
+const COLOUR_VISION = [
+  [1, 0, 0, 0, 1, 0, 0, 0, 1],
+  [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
+  [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039],
+];
+
+/** CIE L*a*b* of a fill, in which distances are as large as they look. */
+function perceived(fill: number, matrix: readonly number[]): number[] {
+  const linear = [fill >> 16, (fill >> 8) & 255, fill & 255].map((channel) => (channel / 255 <= 0.04045 ? channel / 255 / 12.92 : ((channel / 255 + 0.055) / 1.055) ** 2.4));
+  const [r, g, b] = [0, 3, 6].map((row) => Math.min(Math.max(matrix[row] * linear[0] + matrix[row + 1] * linear[1] + matrix[row + 2] * linear[2], 0), 1));
+  const [x, y, z] = [(0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.95047, 0.2126 * r + 0.7152 * g + 0.0722 * b, (0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883]
+    .map((value) => (value > 0.008856 ? Math.cbrt(value) : 7.787 * value + 16 / 116));
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
 
 const contrast = (fill: number, ink: "#000" | "#fff") => (ink === "#000" ? (light(fill) + 0.05) / 0.05 : 1.05 / (light(fill) + 0.05));

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Quality } from "../src/api/answers.ts";
 import { formatRates, qualityRemarks, type QualitySource } from "../src/viewmodels/qualitySummary.ts";
+import { NO_SAMPLES } from "./stacks.ts";
 
 const QUALITY: Quality = {
   readers: ["own"], coverage: 0.998, failed_share: 0.002, errors: { moved: 18, slow: 2 }, stops: 400, stopped_seconds: 0.07, stopped_share: 0.0007,
@@ -9,7 +10,7 @@ const QUALITY: Quality = {
 };
 
 const watched = ({ quality, ...changes }: Partial<Omit<QualitySource, "quality">> & { quality?: Partial<Quality> } = {}): QualitySource => ({
-  modes: ["gil"], sampling_periods_us: [10_000], states: { idle: 900, running: 0, gil: 90, cpu_wait: 10, gil_wait: 0 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
+  modes: ["gil"], sampling_periods_us: [10_000], states: { ...NO_SAMPLES, idle: 900, gil: 90, cpu_wait: 10 }, truncated_samples: 0, ...changes, quality: { ...QUALITY, ...quality },
 });
 
 const line = (of: QualitySource) => qualityRemarks(of).map(({ text, isDoubtful }) => (isDoubtful ? `! ${text}` : text));

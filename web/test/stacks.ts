@@ -1,5 +1,5 @@
 import { TreeBuilder } from "../src/flamegraph/tree/treeBuilder.ts";
-import { pathTo, shapeOf, type Tree } from "../src/flamegraph/tree/tree.ts";
+import { byState, pathTo, shapeOf, type Tree } from "../src/flamegraph/tree/tree.ts";
 
 /** One stack with its weight on each side: what a tree is checked against, the slow and plain way. */
 export interface WeightedStack {
@@ -64,3 +64,6 @@ export function sumStacks(stacks: readonly WeightedStack[], change: (path: reado
 }
 
 export const seeds = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
+
+/** Of each state. */
+export const NO_SAMPLES = byState(() => 0);

@@ -12,7 +12,7 @@ import { computeMetrics } from "../src/flamegraph/analysis/treeMetrics.ts";
 import { sandwich } from "../src/flamegraph/tree/sandwich.ts";
 import { functionSums } from "../src/flamegraph/analysis/functionSums.ts";
 import { applyTransforms, formatTransforms, MAX_TRANSFORMS, parseTransforms, transform, describeTransform, removeTransform, appendTransform } from "../src/flamegraph/tree/transforms.ts";
-import { pathTo, shapeOf, totals, sum, type Tree } from "../src/flamegraph/tree/tree.ts";
+import { byState, pathTo, shapeOf, STATES, totals, sum, type Tree } from "../src/flamegraph/tree/tree.ts";
 import { START, type Place } from "../src/lib/url.ts";
 import { buildTree, randomNumbers, randomStacks, seeds, sumStacks, formatStacks } from "./stacks.ts";
 
@@ -149,23 +149,22 @@ test("a sandwich has the function's total at both ends, however often it recurs"
 
 test("states add up to the sides whatever is done to the tree", () => {
   for (const seed of seeds(100)) {
-    const stacks = randomStacks(seed, 5);
-    const wide = buildTree(stacks, 5);
-    const [idle, running, gil, cpu_wait, gil_wait] = wide.self;
-    const self = idle.map((us, i) => us + running[i] + gil[i] + cpu_wait[i] + gil_wait[i]);
+    const stacks = randomStacks(seed, STATES.length);
+    const wide = buildTree(stacks, STATES.length);
+    const self = wide.self[0].map((_, i) => sum(wide.self.map((column) => column[i])));
     const samples = self.map((us) => us / 1000);
-    const tree: Tree = { ...wide, self: [self], samples: [samples], states: [{ idle, running, gil, cpu_wait, gil_wait }] };
+    const tree: Tree = { ...wide, self: [self], samples: [samples], states: [byState((_, at) => Float64Array.from(wide.self[at]))] };
     for (const t of ["", "drop:a*fold:b", "focus:c"]) {
       for (const lens of [{ invert: false, collapse: true }, { invert: true, collapse: false }]) {
         const transformed = transformTree(tree, t, "function");
         const metrics = computeMetrics(transformed.tree, [60], { ...lens, norm: "rate" });
         assert.ok(metrics.states);
         const [states] = metrics.states;
-        metrics.us[0].forEach((us, i) => assert.equal(states.idle[i] + states.running[i] + states.gil[i] + states.cpu_wait[i] + states.gil_wait[i], us));
+        metrics.us[0].forEach((us, i) => assert.equal(sum(STATES.map((state) => states[state][i])), us));
         assert.equal(metrics.us.length, 1);
       }
     }
-    assert.equal(computeMetrics(buildTree(stacks, 5), [1, 1, 1, 1, 1], { invert: false, collapse: true, norm: "rate" }).states, undefined);
+    assert.equal(computeMetrics(buildTree(stacks, STATES.length), STATES.map(() => 1), { invert: false, collapse: true, norm: "rate" }).states, undefined);
   }
 });
 

@@ -9,7 +9,7 @@ import { firstExpanded, nodeOrder, treeRows } from "../src/flamegraph/analysis/t
 import { packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
 import { boxAt, Layout, turnUpward } from "../src/flamegraph/render/layout.ts";
 import { foldLibraries } from "../src/flamegraph/tree/merge.ts";
-import { childrenOf, shapeOf, sum, totals } from "../src/flamegraph/tree/tree.ts";
+import { byState, childrenOf, shapeOf, sum, totals } from "../src/flamegraph/tree/tree.ts";
 import { differenceColumn, rateUnit, shareColumn, timeColumn, valueColumn } from "../src/lib/quantities.ts";
 import type { HeatmapAnswer } from "../src/api/grids.ts";
 import { groupQuery, groupSide, meanRate, readGroups, stack } from "../src/charts/stackedGroups.ts";
@@ -156,7 +156,7 @@ test("a package and a state are groups of the tree at hand, and say where they d
   assert.deepEqual(differences.map(({ name, delta }) => `${name} ${delta.toFixed(2)}`), ["a (shop/a.py) -0.40", "b (yaml/b.py) 0.40"]);
   assert.equal(stateGroup(tree, ["gil"]), null);
   const zero = new Float64Array(3);
-  const withStates = { ...tree, states: [{ idle: zero, running: zero, gil: Float64Array.of(0, 10_000, 5000), cpu_wait: zero, gil_wait: zero }] };
+  const withStates = { ...tree, states: [{ ...byState(() => zero), gil: Float64Array.of(0, 10_000, 5000) }] };
   assert.deepEqual(stateGroup(withStates, ["gil", "idle"])?.self[1], Float64Array.of(0, 10_000, 5000));
 });
 

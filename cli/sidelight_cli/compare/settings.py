@@ -23,16 +23,16 @@ from sidelight_model.gates import ABSOLUTE_UNITS, TIME_SUBJECTS, Condition, pars
 from sidelight_model.recordings.recording_pair import DEFAULT_SIZES
 
 DESCRIPTION: Final = (
-    "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions "
-    "whose time differs most, with intervals. A side is version:VERSION, or matchers such as 'node=\"n3\"', "
-    "over its own range if wanted; or give two files (folded text, speedscope's JSON, pprof, Austin). Sides "
-    "that ran at different times are compared by shares of their profile. --fail-on says what must not be: "
-    "cpu>+3% (or wall, gil), idle<-5pp, depth.p95>+5 (or mean, p50, p99, max), function:PATTERN>+20%, "
-    "share:PATTERN>+1pp, self:PATTERN>+2ms. Exits with 0 when nothing of that is so, 1 when something is,"
-    " 2 when there is not enough data to tell (--wait SECONDS asks again), 3 when the sides cannot be "
-    "compared; without --fail-on with 0 whatever the difference. Errors are 64 and above: 64 a wrong option"
-    " or question, 65 a file that holds no samples, 66 a file or side that is not there, 69 no answer, 73 a"
-    " result that cannot be written, 77 not allowed."
+    "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions"
+    " whose time differs most, with intervals. A side is version:VERSION, or matchers such as "
+    "'node=\"n3\"', over its own range if wanted; or give two files (folded text, speedscope's JSON, pprof,"
+    " Austin). Sides that ran at different times are compared by shares of their profile. --fail-on says "
+    "what must not be: cpu>+3% (or wall, gil, gil_wait, off_cpu), idle<-5pp, depth.p95>+5 (or mean, p50, "
+    "p99, max), function:PATTERN>+20%, share:PATTERN>+1pp, self:PATTERN>+2ms. Exits with 0 when nothing "
+    "of that is so, 1 when something is, 2 when there is not enough data to tell (--wait SECONDS asks "
+    "again), 3 when the sides cannot be compared; without --fail-on with 0 whatever the difference. "
+    "Errors are 64 and above: 64 a wrong option or question, 65 a file that holds no samples, 66 a file "
+    "or side that is not there, 69 no answer, 73 a result that cannot be written, 77 not allowed."
 )
 SORT_ORDERS: Final = ("self", "total")
 BASES: Final = ("auto", "concurrent", "per_request", "composition", "equal_load")
@@ -108,8 +108,8 @@ class CompareSettings:
     )
     type: str = setting(
         "cpu",
-        "profile type: cpu, wall, gil or gil_wait",
-        parse=make_choice_parser("cpu", "wall", "gil", "gil_wait"),
+        "profile type: cpu, wall, gil, gil_wait or off_cpu",
+        parse=make_choice_parser("cpu", "wall", "gil", "gil_wait", "off_cpu"),
     )
     from_: str = setting(
         "",

@@ -20,6 +20,7 @@ TYPE_DESCRIPTIONS = {
     ProfileType.CPU: "cpu time (running and gil)",
     ProfileType.GIL: "time holding the GIL",
     ProfileType.GIL_WAIT: "time waiting for the GIL",
+    ProfileType.OFF_CPU: "time waiting off the CPU",
 }
 
 

@@ -19,7 +19,20 @@ from sidelight_model.counts import ProfileType
 
 SAMPLING_MODES: Final = ("auto", "gil", "blocking", "nonblocking")
 OUTPUT_FORMATS: Final = ("folded", "speedscope", "svg")
-SORT_KEYS: Final = ("self", "total", "gil", "running", "cpu_wait", "gil_wait", "idle", "name")
+SORT_KEYS: Final = (
+    "self",
+    "total",
+    "gil",
+    "running",
+    "cpu_wait",
+    "gil_wait",
+    "lock",
+    "poll",
+    "io",
+    "sleep",
+    "idle",
+    "name",
+)
 PROFILE_TYPES: Final = tuple(kind.value for kind in ProfileType)
 DEFAULT_SECONDS: Final = 10.0
 MAX_DEPTH: Final = 4096
@@ -91,7 +104,7 @@ class RecordSettings:
     )
     type: str | None = setting(
         None,
-        "profile type: wall, cpu, gil or gil_wait (default: cpu for pictures, all states for folded)",
+        "profile type: wall, cpu, gil, gil_wait or off_cpu (default: cpu for pictures, wall for folded)",
         parse=make_choice_parser(*PROFILE_TYPES),
     )
     idle: bool = setting(False, "include waiting threads: --type wall", aliases=("-i",))
@@ -101,7 +114,7 @@ class RecordSettings:
         "one frame per line number instead of per function (default: yes for folded, no for pictures)",
         is_boolean=True,
     )
-    states: bool = setting(True, "folded: add [idle], [gil], [cpu_wait] and [gil_wait] as last frames")
+    states: bool = setting(True, "folded: add the state as a last frame, such as [gil] or [poll]")
     threads: bool = setting(False, "add a root frame with the name of each thread", aliases=("-t",))
     subprocesses: bool = setting(False, "include Python subprocesses in the sums", aliases=("-s",))
     processes: bool = setting(False, "like --subprocesses, with a root frame for each process")
@@ -143,7 +156,7 @@ class TopSettings:
     )
     type: str = setting(
         "cpu",
-        "profile type of SELF and TOTAL: wall, cpu, gil or gil_wait",
+        "profile type of SELF and TOTAL: wall, cpu, gil, gil_wait or off_cpu",
         parse=make_choice_parser(*PROFILE_TYPES),
     )
     sort: str = setting("self", f"sort order: {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from sidelight_cli.local.sampling.quality import SamplingQuality, format_percent
-from sidelight_model.counts import ZERO, Counts, ProfileType
+from sidelight_model.counts import ON_CPU_STATES, ZERO, Counts, ProfileType
 from sidelight_model.folded import Stack, split_stack
 from sidelight_model.frames import Frame, unescape_frame
 from sidelight_model.terminal_width import escape_unprintable, fit_to_width, measure_width, truncate_to_width
@@ -22,13 +23,28 @@ SORT_KEYS = {
     "u": "running",
     "w": "cpu_wait",
     "v": "gil_wait",
+    "k": "lock",
+    "p": "poll",
+    "o": "io",
+    "e": "sleep",
     "i": "idle",
     "n": "name",
 }
-KEY_HELP = "s t g u w v i n sort   c type   l lines   a since start   r reset   space hold   q quit"
+KEY_HELP = "s t g u w v k p o e i n sort   c type   l lines   a since start   r reset   space hold   q quit"
 _TYPES = tuple(ProfileType)
-_NUMBER_HEADINGS = ("SELF %", "TOTAL %", "GIL %", "RUN %", "CPU-W %", "GIL-W %", "IDLE %")
-_STATES_OFF_CPU = ("cpu_wait", "gil_wait", "idle")
+_STATE_HEADINGS = {
+    "gil": "GIL %",
+    "running": "RUN %",
+    "cpu_wait": "CPU-W %",
+    "gil_wait": "GIL-W %",
+    "lock": "LOCK %",
+    "poll": "POLL %",
+    "io": "IO %",
+    "sleep": "SLEEP %",
+    "idle": "IDLE %",
+}
+"""The states in the order of the columns."""
+_NUMBER_HEADINGS = {"self": "SELF %", "total": "TOTAL %", **_STATE_HEADINGS}
 _CELL_WIDTH = 8
 _MIN_NAME_WIDTH = 24
 
@@ -144,8 +160,13 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
         row
         for row in table_rows
         if row.total_counts.for_type(profile_type)
-        or (view.sort in _STATES_OFF_CPU and getattr(row.total_counts, view.sort))
+        or (view.sort in _STATE_HEADINGS.keys() - ON_CPU_STATES and getattr(row.total_counts, view.sort))
     ]
+    selected.sort(key=lambda row: (row.function, row.file, row.line))
+    if view.sort in _STATE_HEADINGS:
+        state = attrgetter(view.sort)
+        selected.sort(key=lambda row: (state(row.self_counts), state(row.total_counts)), reverse=True)
+        return selected
     weights: Mapping[str, Callable[[FunctionCounts], tuple[int, int]]] = {
         "self": lambda row: (
             row.self_counts.for_type(profile_type),
@@ -155,13 +176,7 @@ def sort_rows(table_rows: Sequence[FunctionCounts], view: TableView) -> list[Fun
             row.total_counts.for_type(profile_type),
             row.self_counts.for_type(profile_type),
         ),
-        "gil": lambda row: (row.self_counts.gil, row.total_counts.gil),
-        "running": lambda row: (row.self_counts.running, row.total_counts.running),
-        "cpu_wait": lambda row: (row.self_counts.cpu_wait, row.total_counts.cpu_wait),
-        "gil_wait": lambda row: (row.self_counts.gil_wait, row.total_counts.gil_wait),
-        "idle": lambda row: (row.self_counts.idle, row.total_counts.idle),
     }
-    selected.sort(key=lambda row: (row.function, row.file, row.line))
     if view.sort in weights:
         selected.sort(key=weights[view.sort], reverse=True)
     return selected
@@ -191,20 +206,15 @@ def format_header(snapshot: TableSnapshot, view: TableView, columns: int) -> lis
         f" · target lost {format_percent(sampling_quality.stopped_share)} · sampler "
         f"{format_percent(share)} of a core · {snapshot.reader_text}",
         f"{threads} · self and total are {view.profile_type.value} · "
-        f"gil {_format_share(sums.gil, ticks)} % · running "
-        f"{_format_share(sums.running, ticks)} % · "
-        f"cpu_wait {_format_share(sums.cpu_wait, ticks)} % · "
-        f"gil_wait {_format_share(sums.gil_wait, ticks)} % · "
-        f"idle {_format_share(sums.idle, ticks)} %",
+        f"{_format_states(sums, ('gil', 'running', 'cpu_wait', 'gil_wait'), ticks)}",
+        f"waiting: {_format_states(sums, ('lock', 'poll', 'io', 'sleep', 'idle'), ticks)}",
     ]
     return [truncate_to_width(line, columns) for line in lines]
 
 
 def format_heading(view: TableView, columns: int) -> str:
     """Format the column headings, with a mark on the sort column."""
-    words = {"self": 0, "total": 1, "gil": 2, "running": 3, "cpu_wait": 4, "gil_wait": 5, "idle": 6}
-    sorted_by = words.get(view.sort, -1)
-    names = [f"{'▾' if at == sorted_by else ''}{name}" for at, name in enumerate(_NUMBER_HEADINGS)]
+    names = [f"{'▾' if key == view.sort else ''}{name}" for key, name in _NUMBER_HEADINGS.items()]
     cells = "".join(_align_right(name, _CELL_WIDTH) for name in names[: _count_number_columns(columns)])
     mark = "▾" if view.sort == "name" else ""
     return fit_to_width(f"{cells}  {mark}FUNCTION (FILE:LINE)", columns)
@@ -220,11 +230,7 @@ def format_body(
         numbers = (
             row.self_counts.for_type(view.profile_type),
             row.total_counts.for_type(view.profile_type),
-            row.self_counts.gil,
-            row.self_counts.running,
-            row.self_counts.cpu_wait,
-            row.self_counts.gil_wait,
-            row.self_counts.idle,
+            *(getattr(row.self_counts, state) for state in _STATE_HEADINGS),
         )
         cells = "".join(
             _align_right(_format_share(number, ticks), _CELL_WIDTH) for number in numbers[:column_count]
@@ -246,6 +252,10 @@ def _count_ticks(snapshot: TableSnapshot) -> float:
         else 1.0
     )
     return max(1.0, (sampling_quality.attempts - sampling_quality.failed_ticks) / processes)
+
+
+def _format_states(counts: Counts, states: Sequence[str], ticks: float) -> str:
+    return " · ".join(f"{state} {_format_share(getattr(counts, state), ticks)} %" for state in states)
 
 
 def _format_share(samples: int, ticks: float) -> str:

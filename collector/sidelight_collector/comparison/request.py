@@ -36,7 +36,7 @@ from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability.sampling_summary import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import ON_CPU_STATES, STATES
+from sidelight_model.counts import OFF_CPU_STATES, ON_CPU_STATES, STATES
 from sidelight_model.gates import Condition
 
 THREAD_KINDS: Final = ("main", "other")
@@ -74,11 +74,13 @@ class ComparisonOptions:
 def measure_idle_time(observations: SideObservations, thread: str | None) -> tuple[F64, SideMatrix, float]:
     """Measure the idle time of a side, of all threads or of one kind.
 
-    Returns the idle seconds in each cell, the matrix of all thread time, and the number of idle samples.
+    Idle threads wait for something other than a CPU or the GIL. Returns the idle seconds in each cell, the
+    matrix of all thread time, and the number of idle samples.
     """
     rows = _mask_idle_windows(observations.windows.table, thread)
-    idle, all_seconds = observations.sum_seconds(("idle",), rows), observations.sum_seconds(STATES, rows)
-    samples = float(to_float64_numpy(observations.windows.table["idle"])[rows].sum())
+    idle, all_seconds = (observations.sum_seconds(states, rows) for states in (OFF_CPU_STATES, STATES))
+    table = observations.windows.table
+    samples = float(sum(to_float64_numpy(table[state])[rows].sum() for state in OFF_CPU_STATES))
     return idle, SideMatrix(all_seconds, observations.matrix.pods, observations.matrix.block_seconds), samples
 
 

@@ -14,7 +14,7 @@ from sidelight_collector.decompress import decompress_body
 from sidelight_collector.ingest import parsing
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.times import parse_time
-from sidelight_model.counts import FURTHER_STATES, STATES
+from sidelight_model.counts import FURTHER_STATES, OFF_CPU_STATES, STATES
 from sidelight_model.errors import BadHeader, BadLabel, LimitExceeded, Reason, SidelightError
 from sidelight_model.import_formats.folded_input import (
     NO_UNREADABLE_LINES,
@@ -189,7 +189,8 @@ def _parse_folded(
         start_ns = now_ns - duration_ns
     window_id = window_id or str(ULID.from_timestamp(max(start_ns, 0) // 10**6))
     seen = dict(zip(STATES, map(any, counted.counts), strict=True))
-    missing = () if seen["idle"] or seen["gil"] else ("idle", "gil")
+    waits = any(seen[state] for state in OFF_CPU_STATES)
+    missing = () if waits or seen["gil"] else ("idle", "gil")
     missing = (*missing, *(state for state in FURTHER_STATES if not seen[state]))
     quality = Quality(samples=counted.samples, truncated=counted.truncated_samples, missing_states=missing)
     window = Window(window_id, labels, start_ns, duration_ns, period_ns, {}, quality)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import split_stack
 from sidelight_model.frames import OTHER, Frame, strip_line_number, unescape_frame
@@ -103,7 +103,7 @@ def build_file_answer(
 def _choose_type(profiles: Sequence[ImportedProfile]) -> ProfileType:
     """Return wall time for files that tell waiting threads apart, else CPU time."""
     states = {state for profile in profiles for _, state in profile.times}
-    return ProfileType.WALL if "idle" in states else ProfileType.CPU
+    return ProfileType.CPU if states.isdisjoint(OFF_CPU_STATES) else ProfileType.WALL
 
 
 def _iter_rows(profile: ImportedProfile, kind: ProfileType, *, lines: bool) -> Iterator[StackRow]:
@@ -134,6 +134,7 @@ def _build_side(
     states = dict.fromkeys(STATES, 0)
     for (_, state), ns in profile.times.items():
         states[state or _RUNNING] += max(round(ns / profile.period_ns), 1)
+    off_cpu = sum(states[state] for state in OFF_CPU_STATES)
     seconds = sum(tree.self_ns[at]) / 1e6
     start = profile.start_ns / 1e9
     duration = (profile.duration_ns or profile.total_ns) / 1e9
@@ -147,7 +148,7 @@ def _build_side(
         "seconds": seconds,
         "pod_seconds": duration,
         "states": states,
-        "idle_share": states["idle"] / sum(states.values()) if kind is ProfileType.WALL else None,
+        "idle_share": off_cpu / sum(states.values()) if kind is ProfileType.WALL else None,
         "target_cpu_seconds": 0.0,
         "truncated_samples": 0,
         "modes": [],

@@ -81,7 +81,12 @@ class MetricRule:
         """
         if len(self.states) < len(STATES_BY_TYPE[self.profile_type]):
             return frozenset("gil" if state == "running" else state for state in self.states)
-        of_type = {ProfileType.WALL: "idle", ProfileType.GIL: "gil", ProfileType.GIL_WAIT: "gil_wait"}
+        of_type = {
+            ProfileType.WALL: "idle",
+            ProfileType.OFF_CPU: "idle",
+            ProfileType.GIL: "gil",
+            ProfileType.GIL_WAIT: "gil_wait",
+        }
         return frozenset({of_type[self.profile_type]}) if self.profile_type in of_type else frozenset()
 
 

@@ -30,7 +30,7 @@ from sidelight_collector.query.windows import (
     WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, ProfileType
 
 # `from` is a keyword, so the class syntax cannot declare it.
 SideSummary = TypedDict(
@@ -180,13 +180,14 @@ def compute_sampled_ns(table: pa.Table, state: str) -> int:
 
 
 def compute_idle_share(table: pa.Table) -> float | None:
-    """Compute the idle share of sampled time, where samplers report the state `idle`.
+    """Compute the share of sampled time in which threads waited.
 
-    Returns None if there is no such window.
+    They waited for something other than a CPU or the GIL. Only windows count whose sampler records waiting
+    threads. Returns None if there is none.
     """
     lists = combine_chunks(table["missing_states"])
     without_idle = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
     if len(without_idle):
         table = table.filter(pc.invert(pc.is_in(row_numbers(len(table)), value_set=without_idle)))
     total = sum(compute_sampled_ns(table, state) for state in STATES)
-    return compute_sampled_ns(table, "idle") / total if total else None
+    return sum(compute_sampled_ns(table, state) for state in OFF_CPU_STATES) / total if total else None

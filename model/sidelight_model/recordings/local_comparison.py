@@ -52,6 +52,7 @@ _TYPE_NAMES: Final = {
     ProfileType.WALL: "thread",
     ProfileType.GIL: "GIL",
     ProfileType.GIL_WAIT: "GIL wait",
+    ProfileType.OFF_CPU: "off-CPU",
 }
 
 
@@ -214,9 +215,9 @@ def _test_functions(
 
 def _compare_idle(pair: RecordingPair) -> JsonObject | None:
     states = [side.states for side in (pair.baseline, pair.comparison)]
-    if not all(counts.wall for counts in states) or not any(counts.idle for counts in states):
+    if not all(counts.wall for counts in states) or not any(counts.off_cpu for counts in states):
         return None
-    a, b = (estimate_share(counts.idle, counts.wall) for counts in states)
+    a, b = (estimate_share(counts.off_cpu, counts.wall) for counts in states)
     return compute_effect(a, b, pair.level)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sidelight_model.counts import STATES, ProfileType
+from sidelight_model.counts import OFF_CPU_STATES, ProfileType
 from sidelight_model.export_formats.provenance import format_count
 from sidelight_model.recordings.inputs.sample_weights import RecordedSamples
 from sidelight_model.recordings.sample_counts import SampleCounts
@@ -66,25 +66,28 @@ def _check_damage(name: str, recording: RecordedSamples) -> Iterator[dict[str, A
 def _check_states(a: SampleCounts, b: SampleCounts, kind: ProfileType) -> list[dict[str, Any]]:
     """Check that both recordings hold the same states.
 
-    A file without idle samples, for example, does not record waiting threads. One without samples of
-    threads that wait for the GIL may be of a program in which none does.
+    A file without samples of any waiting state, for example, does not record waiting threads. One without
+    samples of threads that wait for the GIL, or for one reason, may be of a program in which none does.
     """
-    sides_lacking = {
-        state: [name for name, side in zip("AB", (a, b), strict=True) if not getattr(side.states, state)]
-        for state in STATES
-        if state not in ("running", "gil_wait")
-    }
     checks = []
-    required_state = {ProfileType.WALL: "idle", ProfileType.GIL: "gil"}.get(kind)
-    for state, sides in sides_lacking.items():
+    for name, states, kinds in (
+        ("waiting", OFF_CPU_STATES, (ProfileType.WALL, ProfileType.OFF_CPU)),
+        ("[gil]", ("gil",), (ProfileType.GIL,)),
+        ("[cpu_wait]", ("cpu_wait",), ()),
+    ):
+        sides = [
+            side
+            for side, recording in zip("AB", (a, b), strict=True)
+            if not any(getattr(recording.states, state) for state in states)
+        ]
         if len(sides) == 1:
             other = "B" if sides == ["A"] else "A"
             checks.append(
                 _make_check(
                     "states",
-                    f"{other} has [{state}] samples, {sides[0]} has none.",
+                    f"{other} has {name} samples, {sides[0]} has none.",
                     "Record both in the same way: the same --type, and --idle for both or neither.",
-                    severity="blocking" if state == required_state else "warn",
+                    severity="blocking" if kind in kinds else "warn",
                 )
             )
     return checks

@@ -9,19 +9,19 @@
 //! - The run count equals the sum of context switches: the thread has no CPU. Otherwise it is on one.
 //! - The thread wants a CPU (state R) and has none: it waits for one (`cpu_wait`), unless this sampler took its CPU
 //!   (`run_queue`). A thread that slept at the last observation and was woken since, but has had no CPU, still
-//!   counts as idle: finding it would cost a reading of `status` for each sleeping thread.
+//!   counts as waiting: finding it would cost a reading of `status` for each sleeping thread.
 //! - Without the figures for that, after a voluntary switch it was woken from a wait and counts as idle, as in the
 //!   kernel's CPU time. After an involuntary switch it was preempted at work and counts as busy.
 //!
 //! A thread that sleeps is in a system call, which tells what it waits for (`system_call`). It stays in the call as long
-//! as it does not run.
+//! as it does not run, so that the file is read only of threads that have run.
 //!
 //! Reading `schedstat` costs 0.6 µs. Reading `status` costs 3 µs, and is done only for threads that have run.
 
 use crate::linux::os::monotonic_ns;
 use crate::linux::proc_file::{number, ProcFile};
 use crate::linux::run_queue::{SamplerStay, SchedStat};
-use crate::linux::system_call::{self, SystemCall};
+use crate::linux::system_call::{self, SystemCall, Wait};
 use std::io;
 
 #[derive(Debug)]
@@ -56,8 +56,8 @@ struct Observation {
     cpu_wait: bool,
     /// The time since it was last on a CPU, at most; None if unknown.
     off_cpu_ns: Option<u64>,
-    /// The call in which it slept, without a CPU.
-    call: Option<SystemCall>,
+    /// What it slept for, without a CPU.
+    wait: Option<Wait>,
     /// By a signal: state T.
     stopped: bool,
     /// It has ended, and the process has not: state Z, of a main thread.
@@ -144,14 +144,21 @@ impl OsThread {
         };
         // After `status`: a thread that had got as many CPUs as it gave up, and has got no more, has none.
         let off_cpu = runs(before) == Some(switches.total());
-        let call = match &mut self.syscall {
-            Some(syscall) if off_cpu && letter == b'S' => SystemCall::read(syscall)?,
+        let wait = match &mut self.syscall {
+            Some(syscall) if off_cpu && letter == b'S' => SystemCall::read(syscall)?.map(SystemCall::wait),
+            Some(syscall) if off_cpu && letter == b'D' => {
+                Some(SystemCall::uninterruptible_wait(SystemCall::read(syscall)?))
+            }
             _ => None,
         };
         let stat = if off_cpu { SchedStat::read(&mut self.schedstat)? } else { before };
         let mut seen = Observation::new(letter, stat, switches, self.last);
         // If it has run since, it is not known what it waits for.
-        seen.call = call.filter(|_| seen.off_cpu);
+        seen.wait = wait.filter(|_| seen.off_cpu);
+        if seen.wait == Some(Wait::Restarted) {
+            // A stop of this sampler follows an observation.
+            seen.wait = self.last.and_then(|last| last.wait);
+        }
         seen.at_ns = monotonic_ns();
         seen.off_cpu_ns = seen.off_cpu_bound(self.last);
         if let (true, Some(sched)) = (seen.runnable, &mut self.sched) {
@@ -178,9 +185,9 @@ impl OsThread {
         self.last.is_some_and(|last| last.cpu_wait)
     }
 
-    /// The futex that it slept for at the last observation, if it did.
-    pub fn awaited_futex(&self) -> Option<usize> {
-        self.last.and_then(|last| last.call)?.futex()
+    /// What it slept for at the last observation; None if it did not, or if that is not known.
+    pub fn wait(&self) -> Option<Wait> {
+        self.last.and_then(|last| last.wait)
     }
 
     /// Was on no CPU at the last observation.
@@ -285,7 +292,7 @@ impl Observation {
         });
         let busy = letter == b'R' && !(off_cpu && woken);
         let (runnable, stopped, zombie) = (letter == b'R' && off_cpu, letter == b'T', letter == b'Z');
-        let (at_ns, off_cpu_ns, cpu_wait, call) = (0, None, false, None);
+        let (at_ns, off_cpu_ns, cpu_wait, wait) = (0, None, false, None);
         Observation {
             at_ns,
             stat,
@@ -295,7 +302,7 @@ impl Observation {
             runnable,
             cpu_wait,
             off_cpu_ns,
-            call,
+            wait,
             stopped,
             zombie,
         }

@@ -6,7 +6,7 @@ use crate::linux::os_thread::{Activity, OsThread, Recheck, Visible};
 use crate::linux::proc_file::unless_exhausted;
 use crate::linux::run_queue::{has_figures, SamplerStay};
 use crate::linux::sched_priority::{self, TemporaryPriority};
-use crate::linux::system_call::has_system_calls;
+use crate::linux::system_call::{has_system_calls, Wait};
 use crate::linux::target::living_thread;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -239,9 +239,9 @@ impl Threads {
         self.by_tid.get(&tid).is_some_and(OsThread::waits_for_cpu)
     }
 
-    /// The futex that a thread slept for, if it did and this is visible.
-    pub fn awaited_futex(&self, tid: i32) -> Option<usize> {
-        self.by_tid.get(&tid)?.awaited_futex()
+    /// What a thread slept for, if it did and this is visible.
+    pub fn wait(&self, tid: i32) -> Option<Wait> {
+        self.by_tid.get(&tid)?.wait()
     }
 
     /// Was on no CPU at the last observation.

@@ -176,6 +176,12 @@ mod tests {
         }
     }
 
+    fn gil(samples: u64) -> StateCounts {
+        let mut counts = StateCounts::default();
+        counts[State::Gil as usize] = samples;
+        counts
+    }
+
     fn samples(interner: &mut StackInterner, stacks: &[&str]) -> Vec<Sample> {
         let sample = |function: &&str| {
             let frame = interner.intern_frame(&Call { function, file: "", line: 0 });
@@ -206,7 +212,7 @@ mod tests {
         let stops = StopStats { stops: 2, stopped_ns: 12, longest_ns: 7, over_limit: 1, longest_cpu_ns: 1 };
         assert_eq!(first.quality.stops, stops);
         assert_eq!(second.quality.stops, StopStats::default());
-        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), [0, 0, 1, 0, 0]);
+        let row = |stack: &str| ("main".to_owned(), stack.to_owned(), gil(1));
         assert_eq!(first.rows(), [row("a"), row("b")]);
         assert_eq!(second.rows(), [row("a")]);
     }
@@ -223,7 +229,7 @@ mod tests {
         let (rows, cut) = fit(100);
         assert_eq!((rows.len(), cut), (4, 0));
         let (rows, cut) = fit(0);
-        assert_eq!((cut, texts.folded(&rows[0].1).as_str(), rows[0].2), (3, "(other)", [0, 0, 4, 0, 0]));
+        assert_eq!((cut, texts.folded(&rows[0].1).as_str(), rows[0].2), (3, "(other)", gil(4)));
         assert_eq!(rows.len(), 1);
         let (rows, cut) = fit(7);
         assert_eq!((rows.len(), cut), (3, 1));

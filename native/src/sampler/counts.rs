@@ -1,8 +1,10 @@
 //! Sample counts by thread, stack and state.
 
+use crate::linux::system_call::Wait;
 use crate::stacks::stack_interner::StackId;
 use crate::stacks::states::STATE_COUNT;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a thread was doing when it was sampled: a partition, every sample has exactly one. In the order of STATES.
@@ -15,18 +17,32 @@ pub enum State {
     CpuWait,
     /// Asleep until it gets the GIL.
     GilWait,
+    /// Asleep until it gets a lock, of threads, processes or files.
+    Lock,
+    /// Asleep until one of some descriptors is ready.
+    Poll,
+    /// Asleep in the transfer of a socket, pipe or file.
+    Io,
+    /// Asleep until a point in time.
+    Sleep,
 }
 
 impl State {
     /// Decides the state of a thread.
     ///
-    /// `waits` and `busy` are from the kernel; `active` is the reader's guess, used only where
+    /// `waits_for_cpu`, `busy` and `wait` are from the kernel; `active` is the reader's guess, used only where
     /// the OS thread is not known.
     /// Waiting for a CPU outranks the GIL: a holder without a CPU runs nothing. The GIL outranks the rest: it is read
     /// at the same instant as the stack, and a holder that the kernel put to sleep (a page fault, a disk read inside C
     /// code) keeps every other thread from running Python.
-    pub fn decide(owns_gil: bool, waits: Waits, busy: Option<bool>, active: bool) -> State {
-        if waits.for_cpu {
+    pub fn decide(
+        owns_gil: bool,
+        waits_for_cpu: bool,
+        wait: State,
+        busy: Option<bool>,
+        active: bool,
+    ) -> State {
+        if waits_for_cpu {
             return State::CpuWait;
         }
         if owns_gil {
@@ -34,19 +50,26 @@ impl State {
         }
         match busy.unwrap_or(active) {
             true => State::Running,
-            false if waits.for_gil => State::GilWait,
-            false => State::Idle,
+            false => wait,
         }
     }
-}
 
-/// What a thread waits for, as the kernel shows it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Waits {
-    /// It was runnable and had no CPU.
-    pub for_cpu: bool,
-    /// It slept until it gets the GIL.
-    pub for_gil: bool,
+    /// The state of a thread that is not busy. A futex is a lock unless it lies in a GIL: unknown where the addresses
+    /// of GILs are not known (`gils` is None).
+    pub fn of_wait(wait: Option<Wait>, gils: Option<&[Range<usize>]>) -> State {
+        match wait {
+            Some(Wait::Futex(futex)) => match gils {
+                Some(gils) if gils.iter().any(|gil| gil.contains(&futex)) => State::GilWait,
+                Some(_) => State::Lock,
+                None => State::Idle,
+            },
+            Some(Wait::Lock) => State::Lock,
+            Some(Wait::Poll) => State::Poll,
+            Some(Wait::Io) => State::Io,
+            Some(Wait::Sleep) => State::Sleep,
+            Some(Wait::Restarted | Wait::Other) | None => State::Idle,
+        }
+    }
 }
 
 /// The label under which the samples of a thread are counted.
@@ -128,9 +151,6 @@ mod tests {
     use crate::stacks::frame_text::Call;
     use crate::stacks::stack_interner::StackInterner;
 
-    const NOTHING: Waits = Waits { for_cpu: false, for_gil: false };
-    const ON_NO_CPU: Waits = Waits { for_cpu: true, for_gil: false };
-
     fn stacks<const N: usize>(names: [&str; N]) -> [StackId; N] {
         let mut interner = StackInterner::new(100);
         names.map(|function| {
@@ -143,6 +163,11 @@ mod tests {
         Sample { label, name: None, stack, state, truncated: false }
     }
 
+    /// Counts of the first five states, none of the others.
+    fn row(first: [u64; 5]) -> StateCounts {
+        std::array::from_fn(|state| first.get(state).copied().unwrap_or(0))
+    }
+
     fn sorted(counts: &Counts) -> Vec<(&ThreadLabel, StackId, StateCounts)> {
         let mut rows: Vec<_> = counts.rows().collect();
         rows.sort_unstable();
@@ -151,29 +176,45 @@ mod tests {
 
     #[test]
     fn the_os_decides_idleness_and_the_gil_outranks_it() {
-        assert_eq!(State::decide(false, NOTHING, Some(false), true), State::Idle);
-        assert_eq!(State::decide(false, NOTHING, Some(true), false), State::Running);
-        assert_eq!(State::decide(true, NOTHING, Some(false), false), State::Gil);
-        assert_eq!(State::decide(false, NOTHING, None, true), State::Running);
-        assert_eq!(State::decide(false, NOTHING, None, false), State::Idle);
+        let decide =
+            |owns_gil, busy, active| State::decide(owns_gil, false, State::of_wait(None, None), busy, active);
+        assert_eq!(decide(false, Some(false), true), State::Idle);
+        assert_eq!(decide(false, Some(true), false), State::Running);
+        assert_eq!(decide(true, Some(false), false), State::Gil);
+        assert_eq!(decide(false, None, true), State::Running);
+        assert_eq!(decide(false, None, false), State::Idle);
     }
 
     #[test]
     fn a_thread_that_waits_for_a_cpu_is_on_none_even_if_it_holds_the_gil() {
-        assert_eq!(State::decide(true, ON_NO_CPU, Some(true), true), State::CpuWait);
-        assert_eq!(State::decide(false, ON_NO_CPU, Some(false), false), State::CpuWait);
+        for (owns_gil, busy) in [(true, true), (false, false)] {
+            for wait in [State::Idle, State::GilWait, State::Sleep] {
+                assert_eq!(State::decide(owns_gil, true, wait, Some(busy), true), State::CpuWait);
+            }
+        }
     }
 
     #[test]
-    fn a_thread_that_sleeps_for_the_gil_waits_for_it_unless_it_has_got_it() {
-        let asleep = Waits { for_cpu: false, for_gil: true };
-        assert_eq!(State::decide(false, asleep, Some(false), true), State::GilWait);
-        assert_eq!(
-            State::decide(false, Waits { for_cpu: true, ..asleep }, Some(false), true),
-            State::CpuWait
-        );
-        assert_eq!(State::decide(true, asleep, Some(false), true), State::Gil);
-        assert_eq!(State::decide(false, asleep, Some(true), true), State::Running);
+    fn a_thread_that_sleeps_has_the_state_of_its_wait_unless_it_holds_the_gil() {
+        let gils = [100..200, 500..600];
+        for (wait, known, unknown) in [
+            (Some(Wait::Futex(150)), State::GilWait, State::Idle),
+            (Some(Wait::Futex(599)), State::GilWait, State::Idle),
+            (Some(Wait::Futex(200)), State::Lock, State::Idle),
+            (Some(Wait::Lock), State::Lock, State::Lock),
+            (Some(Wait::Poll), State::Poll, State::Poll),
+            (Some(Wait::Io), State::Io, State::Io),
+            (Some(Wait::Sleep), State::Sleep, State::Sleep),
+            (Some(Wait::Restarted), State::Idle, State::Idle),
+            (Some(Wait::Other), State::Idle, State::Idle),
+            (None, State::Idle, State::Idle),
+        ] {
+            let state = State::of_wait(wait, Some(&gils));
+            assert_eq!((state, State::of_wait(wait, None)), (known, unknown), "{wait:?}");
+            assert_eq!(State::decide(false, false, state, Some(false), true), state);
+            assert_eq!(State::decide(false, false, state, Some(true), true), State::Running);
+            assert_eq!(State::decide(true, false, state, Some(false), true), State::Gil);
+        }
     }
 
     #[test]
@@ -190,7 +231,11 @@ mod tests {
         let (main, other) = (&ThreadLabel::Main, &ThreadLabel::Other);
         assert_eq!(
             sorted(&counts),
-            [(main, a, [1, 0, 0, 0, 0]), (main, b, [0, 1, 2, 0, 0]), (other, b, [0, 1, 0, 1, 0])]
+            [
+                (main, a, row([1, 0, 0, 0, 0])),
+                (main, b, row([0, 1, 2, 0, 0])),
+                (other, b, row([0, 1, 0, 1, 0]))
+            ]
         );
         assert_eq!(counts.take().total(), 6);
         assert_eq!((counts.total(), counts.rows().count()), (0, 0));
@@ -207,7 +252,11 @@ mod tests {
         let main = &ThreadLabel::Main;
         assert_eq!(
             sorted(&counts),
-            [(main, StackId::OTHER, [2, 0, 0, 0, 0]), (main, a, [2, 0, 0, 0, 0]), (main, b, [1, 0, 0, 0, 0])]
+            [
+                (main, StackId::OTHER, row([2, 0, 0, 0, 0])),
+                (main, a, row([2, 0, 0, 0, 0])),
+                (main, b, row([1, 0, 0, 0, 0]))
+            ]
         );
     }
 }

@@ -7,7 +7,7 @@ use crate::linux::target::{last_cpu, Presence, Target};
 use crate::linux::threads::Threads;
 use crate::ptrace::gil_stop::{ConsistentReader, StopScope};
 use crate::ptrace::ptrace_stop::{StopLimits, StopStats, Stopper};
-use crate::sampler::counts::{Sample, State, ThreadLabel, Waits};
+use crate::sampler::counts::{Sample, State, ThreadLabel};
 use crate::stacks::stack_interner::{StackId, StackInterner};
 use crate::stacks::stack_reader::{Failure, StackReader, ThreadStack};
 use crate::stacks::states::STATES;
@@ -90,9 +90,14 @@ impl ProcessSampler {
     /// The states that cannot be told apart here.
     pub fn missing_states(&self) -> Vec<&'static str> {
         let visible = self.threads.visible;
+        let futexes = visible.system_calls && self.reader.has_gil_addresses();
         let told = [
             (State::CpuWait, visible.cpu_waits),
-            (State::GilWait, visible.system_calls && self.reader.has_gil_addresses()),
+            (State::GilWait, futexes),
+            (State::Lock, futexes),
+            (State::Poll, visible.system_calls),
+            (State::Io, visible.system_calls),
+            (State::Sleep, visible.system_calls),
         ];
         told.into_iter().filter(|(_, told)| !told).map(|(state, _)| STATES[state as usize]).collect()
     }
@@ -279,11 +284,11 @@ impl ProcessSampler {
         let generation = self.last.generation;
         let tids: Vec<Option<i32>> =
             stacks.iter().map(|thread| self.threads.resolve(thread.native_id, thread.thread_id)).collect();
-        let gils = self.reader.gil_addresses();
+        let gils = self.reader.has_gil_addresses().then(|| self.reader.gil_addresses());
         let samples = stacks
             .into_iter()
             .zip(&tids)
-            .map(|(thread, tid)| self.sample(thread, *tid, &gils, interner))
+            .map(|(thread, tid)| self.sample(thread, *tid, gils.as_deref(), interner))
             .collect();
         self.last = LastSample { samples, threads, tids, generation, complete: true };
         Ok(())
@@ -293,7 +298,7 @@ impl ProcessSampler {
         &self,
         thread: ThreadStack,
         tid: Option<i32>,
-        gils: &[Range<usize>],
+        gils: Option<&[Range<usize>]>,
         interner: &mut StackInterner,
     ) -> Sample {
         let name = self.names.as_ref().and_then(|names| names.get(thread.thread_id));
@@ -304,12 +309,9 @@ impl ProcessSampler {
             _ => ThreadLabel::Other,
         };
         let busy = tid.and_then(|tid| self.threads.busy(tid));
-        let futex = tid.and_then(|tid| self.threads.awaited_futex(tid));
-        let waits = Waits {
-            for_cpu: tid.is_some_and(|tid| self.threads.waits_for_cpu(tid)),
-            for_gil: futex.is_some_and(|futex| gils.iter().any(|gil| gil.contains(&futex))),
-        };
-        let state = State::decide(thread.owns_gil, waits, busy, thread.active);
+        let waits_for_cpu = tid.is_some_and(|tid| self.threads.waits_for_cpu(tid));
+        let wait = State::of_wait(tid.and_then(|tid| self.threads.wait(tid)), gils);
+        let state = State::decide(thread.owns_gil, waits_for_cpu, wait, busy, thread.active);
         let stack = if thread.failed {
             interner.unread_stack(self.last.stack(thread.thread_id))
         } else {

@@ -218,9 +218,11 @@ impl Session {
             errors.set_item(kind, times)?;
         }
         let rows = py.detach(|| taken.rows());
-        let rows = rows.into_iter().map(|(thread, stack, [idle, running, gil, cpu_wait, gil_wait])| {
-            (thread, stack, idle, running, gil, cpu_wait, gil_wait)
-        });
+        let rows = rows.into_iter().map(
+            |(thread, stack, [idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep])| {
+                (thread, stack, idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep)
+            },
+        );
         Ok(Batch {
             counts: PyList::new(py, rows.collect::<Vec<_>>())?.unbind(),
             start_ns: taken.start_ns,

@@ -27,7 +27,7 @@ class NativeSampler:
     """Samples with the extension: attaches once, without gaps between windows.
 
     It distinguishes all states, where the kernel has the figures for `cpu_wait`, and shows the system calls
-    of the target for `gil_wait`.
+    of the target for `gil_wait`, `lock`, `poll`, `io` and `sleep`.
     """
 
     is_gapless = True

@@ -3,9 +3,9 @@
 Facts about the command (py-spy 0.4.3). SIGINT ends it and writes the file; SIGTERM loses the profile. `-d`
 counts ticks, not seconds, so it is only a last bound in case the sidecar dies, and a watchdog on the wall
 clock ends a run that hangs. Without `-i` it omits idle threads, and with it cannot distinguish them from
-busy ones. This sampler omits them: CPU profiles are right, and `missing_states` says that idle is missing
-and gil and cpu_wait are counted as running. With `--native` it also unwinds the C stack of each thread and
-mixes its frames with Python's; Cython frames have their lines in the .pyx file.
+busy ones. This sampler omits them: CPU profiles are right, and `missing_states` says that waiting threads
+are missing and gil and cpu_wait are counted as running. With `--native` it also unwinds the C stack of each
+thread and mixes its frames with Python's; Cython frames have their lines in the .pyx file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from sidelight_model.counts import Counts
+from sidelight_model.counts import FURTHER_STATES, Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Quality
@@ -34,7 +34,7 @@ from sidelight_sidecar.samplers.sampler import COMMAND_MODE, SampleBatch, Sampli
 _POLL_SECONDS = 0.01
 _MAX_MEMORY_BYTES = 1 << 30
 _MAX_OUTPUT_BYTES = 32 << 20
-MISSING_STATES = ("gil", "idle", "cpu_wait", "gil_wait")
+MISSING_STATES = ("gil", "idle", *FURTHER_STATES)
 READER = "py-spy"
 NATIVE_READER = "py-spy-native"
 

@@ -151,7 +151,7 @@ def test_waiting_that_one_file_lacks_is_not_compared(files: tuple[str, str], tmp
     assert found["exit_code"] == 3
     assert states(found) == {"function:work>+10%": "not_comparable"}
     (check,) = [one for one in found["verdict"]["checks"] if one["name"] == "states"]
-    assert (check["severity"], check["text"]) == ("blocking", "A has [idle] samples, B has none.")
+    assert (check["severity"], check["text"]) == ("blocking", "A has waiting samples, B has none.")
     assert told(files[0], str(busy), "--fail-on", "function:work>+150%")["exit_code"] == 0
 
 

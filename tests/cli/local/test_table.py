@@ -28,7 +28,7 @@ from tests.model.strategies import deep, profile, profiles
 STORY = profile(
     "main (a.py:1);handle (a.py:7) 6 | main (a.py:2);handle (a.py:9);[gil] 30 | "
     "main (a.py:1);wait (b.py:3);[idle] 60 | main (a.py:1);wait (b.py:3);[cpu_wait] 4 | "
-    "main (a.py:1);wait (b.py:3);[gil_wait] 2"
+    "main (a.py:1);wait (b.py:3);[gil_wait] 2 | main (a.py:1);wait (b.py:3);[poll] 5"
 )
 views = st.builds(
     TableView,
@@ -54,18 +54,18 @@ def table(view: TableView, one: TableSnapshot, columns: int = 100) -> list[str]:
 
 def test_shares_are_of_the_time_watched_and_states_stand_beside_them() -> None:
     assert [line.split() for line in table(TableView(), shown())] == [
-        ["36.0", "36.0", "30.0", "6.0", "0.0", "0.0", "0.0", "handle", "(a.py:9)"],
-        ["0.0", "36.0", "0.0", "0.0", "0.0", "0.0", "0.0", "main", "(a.py:1)"],
+        ["36.0", "36.0", "30.0", "6.0", *["0.0"] * 5, "handle", "(a.py:9)"],
+        ["0.0", "36.0", *["0.0"] * 7, "main", "(a.py:1)"],
     ]
 
 
 def test_wall_shows_who_waits_and_lines_are_rows_of_their_own_when_asked() -> None:
     wall = table(TableView(ProfileType.WALL, by_line=True), shown())
     assert [line.split()[:2] + line.split()[-1:] for line in wall] == [
-        ["66.0", "66.0", "(b.py:3)"],
+        ["71.0", "71.0", "(b.py:3)"],
         ["30.0", "30.0", "(a.py:9)"],
         ["6.0", "6.0", "(a.py:7)"],
-        ["0.0", "72.0", "(a.py:1)"],
+        ["0.0", "77.0", "(a.py:1)"],
         ["0.0", "30.0", "(a.py:2)"],
     ]
 
@@ -89,6 +89,7 @@ def test_a_second_process_does_not_halve_the_shares() -> None:
         ("idle", "wait"),
         ("cpu_wait", "wait"),
         ("gil_wait", "wait"),
+        ("poll", "wait"),
         ("name", "handle"),
     ],
 )
@@ -100,7 +101,7 @@ def test_keys_change_the_view_and_other_keys_do_not() -> None:
     view = TableView()
     assert view.handle_key("t").sort == "total"
     turned = accumulate("cccc", TableView.handle_key, initial=view)
-    assert [one.profile_type.value for one in turned] == ["cpu", "gil", "gil_wait", "wall", "cpu"]
+    assert [one.profile_type.value for one in turned] == ["cpu", "gil", "gil_wait", "off_cpu", "wall"]
     assert view.handle_key("l").by_line
     assert view.handle_key("a").since_start
     assert view.handle_key(" ").is_paused
@@ -113,8 +114,8 @@ def test_the_header_says_who_how_well_and_what_all_threads_did() -> None:
         "process 7 app.py · 1:05 · last 1 s",
         "mode gil · 100.0 of 100 samples/s · no errors · target lost 0.16 % · sampler 0.00 % of a core · "
         "reader own",
-        "1 thread · self and total are cpu · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · gil_wait 2.0 % · "
-        "idle 60.0 %",
+        "1 thread · self and total are cpu · gil 30.0 % · running 6.0 % · cpu_wait 4.0 % · gil_wait 2.0 %",
+        "waiting: lock 0.0 % · poll 5.0 % · io 0.0 % · sleep 0.0 % · idle 60.0 %",
     ]
 
 

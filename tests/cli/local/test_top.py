@@ -49,6 +49,8 @@ def test_keys_sort_and_turn_the_table(start: Start) -> None:
         one.type("c")
         one.shows("are gil_wait")
         one.type("c")
+        one.shows("are off_cpu", "rest (story.py:")
+        one.type("c")
         one.shows("are wall", "rest (story.py:")
         one.type("a")
         one.shows("since the start")

@@ -1201,7 +1201,7 @@ export interface components {
         };
         /** @description Samples by state; the states do not overlap. */
         readonly States: {
-            /** @description The thread waited for something else than a CPU or the GIL. */
+            /** @description The thread waited for an unknown reason. */
             readonly idle: number;
             /** @description The thread was on a CPU and not known to hold the GIL. */
             readonly running: number;
@@ -1211,6 +1211,14 @@ export interface components {
             readonly cpu_wait: number;
             /** @description The thread waited for the GIL. */
             readonly gil_wait: number;
+            /** @description The thread waited for a lock other than the GIL. */
+            readonly lock: number;
+            /** @description The thread waited for any of some descriptors. */
+            readonly poll: number;
+            /** @description The thread waited in a transfer of a socket, pipe or file. */
+            readonly io: number;
+            /** @description The thread waited for a point in time. */
+            readonly sleep: number;
         };
         /** @description How well the data was sampled. A process counts once, however many windows it sent. */
         readonly Quality: {
@@ -1316,6 +1324,10 @@ export interface components {
             readonly gil: readonly number[];
             readonly cpu_wait: readonly number[];
             readonly gil_wait: readonly number[];
+            readonly lock: readonly number[];
+            readonly poll: readonly number[];
+            readonly io: readonly number[];
+            readonly sleep: readonly number[];
         };
         /** @description Nodes folded to keep the tree within its limit. */
         readonly Pruning: {
@@ -1527,10 +1539,10 @@ export interface components {
             };
         };
         /**
-         * @description wall: all samples. cpu: running and gil. gil: gil. gil_wait: waiting for the GIL.
+         * @description wall: all samples. cpu: running and gil. gil: gil. gil_wait: waiting for the GIL. off_cpu: lock, poll, io, sleep and idle.
          * @enum {string}
          */
-        readonly Type: "wall" | "cpu" | "gil" | "gil_wait";
+        readonly Type: "wall" | "cpu" | "gil" | "gil_wait" | "off_cpu";
         /** @description speedscope file format, type sampled: https://www.speedscope.app/file-format-schema.json */
         readonly Speedscope: {
             readonly $schema: string;
@@ -2966,7 +2978,7 @@ export interface components {
          */
         readonly format: "folded" | "speedscope" | "pprof" | "otlp" | "csv" | "svg" | "html";
         /**
-         * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
+         * @description folded only: 1 adds the state as a last pseudo-frame, such as `[gil]` or `[poll]`; 0 sums over states.
          * @example 0
          */
         readonly states: 0 | 1;
@@ -4264,7 +4276,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4552,7 +4568,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4613,7 +4633,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4805,7 +4829,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -5016,7 +5044,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -5475,7 +5507,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -5598,7 +5634,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, such as `[gil]` or `[poll]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -7055,7 +7091,7 @@ export interface operations {
                  */
                 readonly lines?: components["parameters"]["lines"];
                 /**
-                 * @description folded only: 1 adds the state as a last pseudo-frame, `[idle]`, `[gil]`, `[cpu_wait]` or `[gil_wait]`; 0 sums over states.
+                 * @description folded only: 1 adds the state as a last pseudo-frame, such as `[gil]` or `[poll]`; 0 sums over states.
                  * @example 0
                  */
                 readonly states?: components["parameters"]["states"];
@@ -7668,7 +7704,11 @@ export interface operations {
                      *             "running": 4,
                      *             "gil": 18,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "self_samples": [
                      *             0,
@@ -8852,7 +8892,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,

@@ -3,6 +3,7 @@
 import { parseDepthRange } from "./depthRange.ts";
 import { selectorOf, sideMatchers } from "./selectors.ts";
 import type { Place } from "./url.ts";
+import { hasStateColours } from "./viewOptions.ts";
 
 /** The parameters of a comparison of two sides. The collector chooses the sides and the times that the address does not name. */
 export function comparisonParameters(place: Place): Record<string, string> {
@@ -35,7 +36,7 @@ export function sampleFilterParameters(place: Place): Record<string, string> {
 
 /** The parameters of a call tree: how frames are distinguished, how many nodes, and whether states are included. */
 export const treeParameters = ({ by, nodes, colour, type, endpoints }: Place): Record<string, string> =>
-  ({ ...(endpoints ? { group_by: "endpoint" } : {}), lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && type === "wall" ? "1" : "" });
+  ({ ...(endpoints ? { group_by: "endpoint" } : {}), lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && hasStateColours(type) ? "1" : "" });
 
 /** What is tested, and the counts that a test per request needs. */
 const basisParameters = ({ basis, baseline_requests, comparison_requests }: Place): Record<string, string> =>

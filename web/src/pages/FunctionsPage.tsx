@@ -6,6 +6,7 @@ import { change, place } from "../lib/location.ts";
 import { percent, short } from "../lib/numbers.ts";
 import { joinMatchers } from "../lib/selectors.ts";
 import { onPage, pageRange } from "../lib/url.ts";
+import { isThreadTime } from "../lib/viewOptions.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { dottedName, fleetShare, monthlyCost } from "../viewmodels/fleetFunctions.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
@@ -64,7 +65,7 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
   const { rows, type, search, core_hour_price: listedPrice } = answer;
   // A price is of cores: waiting threads cost nothing.
   const price = type === "cpu" ? listedPrice : null;
-  const unit = type === "wall" ? strings.threads : strings.cores;
+  const unit = isThreadTime(type) ? strings.threads : strings.cores;
   const perMonth = (cores: number | null) => {
     const cost = monthlyCost(cores, price);
     return cost === "" ? "" : strings.perMonth(cost);
@@ -81,7 +82,7 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
         <span class="gap" />
         <BasisLine basis={answer.basis} />
       </div>
-      <Table label={strings.tableOfFunctions} className="cards" heads={[strings.functionHead, type === "wall" ? strings.threadsHead : strings.coresHead, strings.shareHead, ...(price === null ? [] : [strings.costHead]), strings.servicesHead]}>
+      <Table label={strings.tableOfFunctions} className="cards" heads={[strings.functionHead, isThreadTime(type) ? strings.threadsHead : strings.coresHead, strings.shareHead, ...(price === null ? [] : [strings.costHead]), strings.servicesHead]}>
         {rows.function.map((name, at) => (
           <tr key={`${name} ${rows.file[at]}`}>
             <th scope="row" class="function"><bdi title={`${name} (${rows.file[at]})`}>{name.slice(0, 200)}</bdi> <span class="quiet"><bdi>{rows.file[at].slice(-100)}</bdi></span></th>

@@ -32,6 +32,7 @@ export const tryAgain = "Try again";
 export const cpu = "CPU";
 export const gil = "GIL";
 export const gilWait = "GIL wait";
+export const offCpu = "off-CPU";
 export const samples = (type: Printable) => `${type} samples`;
 export const noneInRange = (what: Printable) => `No ${what} in this range`;
 export const range = (range: Printable) => `Range: ${range}`;

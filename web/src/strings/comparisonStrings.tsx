@@ -152,6 +152,7 @@ export const cpu = "CPU";
 export const wallTime = "Wall time";
 export const gilTime = "GIL time";
 export const gilWaitTime = "time waiting for the GIL";
+export const offCpuTime = "time waiting off the CPU";
 export const concurrent = "Concurrent";
 export const composition = "Composition";
 export const equalLoad = "Equal load";

@@ -18,7 +18,7 @@ export const sample = (rate: Printable, share: Printable, us: Printable, samples
 export const self = (prefix: Printable) => `${prefix}self`;
 export const sampleText = (self: Printable, samples: number) => `${self} · ${plural(samples, "sample")}`;
 export const states = (us: Printable) => `${us}states`;
-export const stateShares = (idle: Printable, cpuWait: Printable, gilWait: Printable, running: Printable, gil: Printable) => `idle ${idle} · waiting for a CPU ${cpuWait} · waiting for the GIL ${gilWait} · running ${running} · GIL ${gil}`;
+export const stateShare = (state: Printable, share: Printable) => `${state} ${share}`;
 export const ofProfile = "of the profile";
 export const ofCaller = "of caller";
 export const ofZoomedFrame = "of zoomed frame";
@@ -51,11 +51,17 @@ export const withinNoise = "within noise";
 
 // colourSchemes
 export const otherFramesWithoutFile = "(other), frames without a file";
-export const idleWaiting = "idle (waiting)";
-export const runningWithoutGil = "running without the GIL";
-export const holdingGil = "holding the GIL";
-export const waitingForCpu = "waiting for a CPU";
-export const waitingForGil = "waiting for the GIL";
+export const stateNames = {
+  gil: "holding the GIL",
+  running: "running without the GIL",
+  cpu_wait: "waiting for a CPU",
+  gil_wait: "waiting for the GIL",
+  lock: "waiting for a lock",
+  poll: "waiting in poll",
+  io: "waiting for I/O",
+  sleep: "sleeping",
+  idle: "waiting, reason unknown",
+} as const;
 export const most = (name: string) => `most: ${name}`;
 export const noSelfTime = "no self time";
 

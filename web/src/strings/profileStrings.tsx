@@ -9,11 +9,11 @@ export const colourBy = "Colour by";
 export const packageLabel = "Package";
 export const packageColourHint = "Application, third party, standard library";
 export const state = "State";
-export const stateColourHint = "Waiting, running, holding the GIL";
+export const stateColourHint = "Holding the GIL, running, waiting for a CPU, a lock or I/O";
 export const self = "Self";
 export const selfTime = "Self time";
 export const noStates = "This answer has no states. Colours show packages.";
-export const onlyWallHasStates = "Only wall time has states (waiting, running, holding the GIL, waiting for a CPU). Colours show packages.";
+export const onlyWallHasStates = "Only wall and off-CPU time have several states, such as running or waiting for a lock. Colours show packages.";
 export const showWallTime = "Show wall time";
 
 // ProfileControls
@@ -191,6 +191,7 @@ export const cpuTime = "CPU time";
 export const wallTime = "wall time";
 export const timeHoldingGil = "time holding the GIL";
 export const timeWaitingForGil = "time waiting for the GIL";
+export const timeOffCpu = "time waiting off the CPU";
 export const changeTitle = (quantity: string, from: string, to: string, scale: string) => `${quantity}, ${from} to ${to}: ${scale}`;
 export const fromTo = (from: string, until: string) => `${from} to ${until}`;
 export const sideBySide = (quantity: Printable, side: Printable) => `${quantity}, side by side, ${side}`;
@@ -274,7 +275,14 @@ export const showType = (type: Printable) => `Show ${type} time`;
 export const needsWall = "Only wall time has states.";
 export const packagesHaveNoTimeline = "Packages have no timeline. Shares are of self time.";
 export const stackedTimeline = (label: string) => `Time by ${label}, stacked`;
-export const stateNames = { gil: "Holding the GIL", running: "Running without the GIL", waiting: "Waiting" } as const;
+export const stateNames = {
+  gil: "Holding the GIL",
+  running: "Running without the GIL",
+  cpu_wait: "Waiting for a CPU",
+  gil_wait: "Waiting for the GIL",
+  off_cpu: "Waiting off the CPU",
+} as const;
+export const reasonShare = (state: Printable, share: Printable) => `${state} ${share}`;
 
 // StackedTimeline
 export const mostRate = (rate: Printable) => `max ${rate}`;

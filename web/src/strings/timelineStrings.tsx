@@ -13,6 +13,8 @@ export const gil = "GIL";
 export const gilHint = "Time holding the global interpreter lock";
 export const gilWait = "GIL wait";
 export const gilWaitHint = "Time waiting for the global interpreter lock";
+export const offCpu = "Off-CPU";
+export const offCpuHint = "Time waiting for locks, descriptors, I/O, timers or unknown reasons";
 export const operatorIsNot = "is not";
 export const operatorDoesNotMatch = "does not match";
 export const filters = "Filters";
@@ -61,6 +63,7 @@ export const showRange = "Show this range";
 // Timeline
 export const cpuCoresPerPod = "CPU cores per pod";
 export const threadsPerPodForGil = "Threads per pod waiting for the GIL";
+export const threadsPerPodOffCpu = "Threads per pod waiting off the CPU";
 export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
 export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
 export const noData = "no data";

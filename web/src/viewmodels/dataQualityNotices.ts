@@ -27,7 +27,7 @@ export function dataQualityNotices(sides: readonly Side[], names: readonly strin
   sides.forEach((side, at) => {
     const name = sides.length > 1 ? names[at] : "";
     if (side.modes.includes("nonblocking")) notices.push(strings.stacksMayBeWrong(name));
-    const missing = side.missing_states.filter((state) => !state.endsWith("_wait"));
+    const missing = side.missing_states.filter((state) => state === "idle" || state === "gil");
     if (missing.length > 0) {
       notices.push(strings.missingStates(name, missing.join(" and "), affectedTypes(missing)));
     }

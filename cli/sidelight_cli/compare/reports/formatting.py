@@ -44,7 +44,13 @@ _BASIS_LABELS: Final = {
     "equal_load": "equal load assumed",
     COMPOSITION: "composition (shares of the profile)",
 }
-_TOTAL_LABELS: Final = {"cpu": "CPU", "wall": "wall time", "gil": "GIL", "gil_wait": "GIL wait"}
+_TOTAL_LABELS: Final = {
+    "cpu": "CPU",
+    "wall": "wall time",
+    "gil": "GIL",
+    "gil_wait": "GIL wait",
+    "off_cpu": "off-CPU time",
+}
 _UNITS: Final = {
     "share": ("% of the profile", "%", 100.0),
     "second": ("samples per second", "samples/s", 1.0),
@@ -123,7 +129,7 @@ def _find_unit(profile_type: str, rate_unit: str) -> tuple[str, str, float]:
 
     CPU and GIL time of a pod are cores, its wall time and its waits are threads.
     """
-    is_wall = profile_type in ("wall", "gil_wait") and rate_unit == "pod-second"
+    is_wall = profile_type not in ("cpu", "gil") and rate_unit == "pod-second"
     return _WALL_UNIT if is_wall else _UNITS[rate_unit]
 
 

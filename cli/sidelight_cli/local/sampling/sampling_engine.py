@@ -20,7 +20,7 @@ class EngineBatch(Protocol):
 
     @property
     def counts(self) -> Sequence[tuple[str, str, int, int, int]]:
-        """Samples as (thread, stack, idle, running, gil, cpu_wait, gil_wait)."""
+        """Samples as (thread, stack, samples in each state)."""
 
     @property
     def duration_ns(self) -> int: ...

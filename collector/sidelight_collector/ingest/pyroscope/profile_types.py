@@ -45,7 +45,7 @@ TIME_TYPES: Final = {
     "cpu": ProfileType.CPU,
     "itimer": ProfileType.CPU,
     "wall": ProfileType.WALL,
-    "off_cpu": ProfileType.WALL,
+    "off_cpu": ProfileType.OFF_CPU,
     "gil": ProfileType.GIL,
 }
 """Value types in units of time that are the time of threads. The delay of a mutex is none."""
@@ -53,6 +53,7 @@ STATE_OF_TYPE: Final = {
     ProfileType.CPU: STATES.index("running"),
     ProfileType.WALL: STATES.index("idle"),
     ProfileType.GIL: STATES.index("gil"),
+    ProfileType.OFF_CPU: STATES.index("idle"),
 }
 """The state in which the time of a profile type counts. Wall time counts as waiting: it is no CPU time."""
 
@@ -120,14 +121,23 @@ def classify_type(*names: str) -> NotStored:
 def _join_times(
     types: Sequence[ValueType], times: Mapping[ProfileType, int], count: int | None, period_ns: int
 ) -> SampleValues:
-    """Combine the times of a profile: CPU time is a part of its wall time."""
-    cpu, wall = times.get(ProfileType.CPU), times.get(ProfileType.WALL)
+    """Combine the times of a profile.
+
+    CPU time is a part of wall time, and not of off-CPU time.
+    """
+    cpu, wall, off_cpu = (
+        times.get(kind) for kind in (ProfileType.CPU, ProfileType.WALL, ProfileType.OFF_CPU)
+    )
+    whole = None
     if cpu is not None and wall is not None and types[cpu].unit == types[wall].unit:
-        states, whole = ((cpu, STATE_OF_TYPE[ProfileType.CPU]),), (wall, STATE_OF_TYPE[ProfileType.WALL])
+        states = [(cpu, STATE_OF_TYPE[ProfileType.CPU])]
+        whole = (wall, STATE_OF_TYPE[ProfileType.WALL])
+    elif cpu is not None and off_cpu is not None and types[cpu].unit == types[off_cpu].unit:
+        states = [(cpu, STATE_OF_TYPE[ProfileType.CPU]), (off_cpu, STATE_OF_TYPE[ProfileType.OFF_CPU])]
     else:
         kind = next(kind for kind in ProfileType if kind in times)
-        states, whole = ((times[kind], STATE_OF_TYPE[kind]),), None
-    return SampleValues(states, whole, count, NS_PER_TIME_UNIT[types[states[0][0]].unit], period_ns)
+        states = [(times[kind], STATE_OF_TYPE[kind])]
+    return SampleValues(tuple(states), whole, count, NS_PER_TIME_UNIT[types[states[0][0]].unit], period_ns)
 
 
 def _read_period(header: PprofHeader, default_ns: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -35,7 +35,7 @@ from sidelight_collector.ingest.validation import (
 )
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.storage.tables import DAY_NS
-from sidelight_model.counts import STATES
+from sidelight_model.counts import OFF_CPU_STATES, STATES
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.import_formats.folded_input import NO_UNREADABLE_LINES
 from sidelight_model.labels import Labels
@@ -179,10 +179,8 @@ class WindowBuilder:
                 truncated=stacks.truncated_samples,
                 sampler=sent.series.sampler,
                 python=sent.series.python,
-                missing_states=tuple(
-                    name
-                    for state, name in enumerate(STATES)
-                    if state not in states and not any(stacks.counts[state])
+                missing_states=_list_missing_states(
+                    [name for at, name in enumerate(STATES) if at in states or any(stacks.counts[at])]
                 ),
             )
             labels = Labels.parse({**sent.series.labels, **map_labels(group.labels.items())}, limits.labels)
@@ -209,3 +207,12 @@ def hash_profile(series: SeriesLabels, profile_id: str, content: bytes) -> bytes
     labels = "".join(f"{name}\0{value}\0" for name, value in sorted(series.labels.items()))
     texts = (text.encode("utf-8", "surrogatepass") for text in (labels, series.metric, profile_id))
     return hash_content(*texts, content)
+
+
+def _list_missing_states(present: Collection[str]) -> tuple[str, ...]:
+    """List the states that are not present.
+
+    Idle is not missing where another waiting state is present.
+    """
+    has_waits = not set(present).isdisjoint(OFF_CPU_STATES)
+    return tuple(state for state in STATES if state not in present and not (state == "idle" and has_waits))

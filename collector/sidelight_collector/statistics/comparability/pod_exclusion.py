@@ -15,6 +15,7 @@ from sidelight_collector.statistics.comparability.sampling_summary import (
     list_minor_versions,
 )
 from sidelight_collector.statistics.remedies import Remedy, RemedyAction
+from sidelight_model.counts import WAIT_REASONS
 from sidelight_model.export_formats.provenance import format_count
 from sidelight_model.selectors import Matcher, Op, Selector
 
@@ -26,7 +27,7 @@ Sides = tuple[Sequence[PodSampling], Sequence[PodSampling]]
 
 _PROPERTIES: Final[Mapping[str, Callable[[PodSampling], frozenset[str]]]] = {
     "mode": lambda pod: frozenset(pod.modes),
-    "states": lambda pod: frozenset(pod.missing_states),
+    "states": lambda pod: frozenset(pod.missing_states).difference(WAIT_REASONS),
     "sampler": lambda pod: frozenset(pod.samplers),
     "reader": lambda pod: frozenset(pod.readers),
     "python": lambda pod: frozenset(list_minor_versions(pod.python_versions)),

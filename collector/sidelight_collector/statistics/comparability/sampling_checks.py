@@ -24,7 +24,7 @@ from sidelight_collector.statistics.comparability.sampling_summary import (
     list_minor_versions,
 )
 from sidelight_collector.statistics.remedies import CHANGE_DEPLOYMENT, FOLD_LINES, USE_CPU_TIME
-from sidelight_model.counts import FURTHER_STATES, ProfileType
+from sidelight_model.counts import FURTHER_STATES, WAIT_REASONS, ProfileType
 
 MAX_COVERAGE_DIFFERENCE: Final = 0.1
 MAX_TRUNCATION_DIFFERENCE: Final = 0.005
@@ -33,6 +33,7 @@ REQUIRED_STATES: Final = {
     ProfileType.WALL: "idle",
     ProfileType.GIL: "gil",
     ProfileType.GIL_WAIT: "gil_wait",
+    ProfileType.OFF_CPU: "idle",
 }
 """The state without whose samples a profile type reads too low."""
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
@@ -89,10 +90,13 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
     if in_a == in_b:
         return make_match("states", f"{in_a} on both sides")
     different = {*a.missing_states} ^ {*b.missing_states}
-    if different == {"gil_wait"}:
+    if different <= {*WAIT_REASONS}:
+        old = "A" if different & {*a.missing_states} else "B"
+        return make_match("states", f"{old} does not record all reasons of waits, which does not matter here")
+    if "gil_wait" in different and different <= {"gil_wait", *WAIT_REASONS}:
         old = "A" if "gil_wait" in a.missing_states else "B"
         text = f"the idle time of {old} includes threads that waited for the GIL"
-        if context.kind is not ProfileType.WALL:
+        if context.kind not in (ProfileType.WALL, ProfileType.OFF_CPU):
             return make_match("states", f"{text}, which does not matter here")
         return make_mismatch("states", text, "Give both sides' sidecars the capability DAC_READ_SEARCH.")
     if "cpu_wait" in different and different <= {*FURTHER_STATES}:

@@ -10,7 +10,7 @@ import type { ProfileType } from "../../lib/viewOptions.ts";
 import { TROUBLESHOOTING, STALE_SECONDS } from "../../viewmodels/staleness.ts";
 import * as strings from "../../strings/answerStrings.tsx";
 
-export const TYPE_NAMES: Record<ProfileType, string> = { cpu: strings.cpu, wall: "wall", gil: strings.gil, gil_wait: strings.gilWait };
+export const TYPE_NAMES: Record<ProfileType, string> = { cpu: strings.cpu, wall: "wall", gil: strings.gil, gil_wait: strings.gilWait, off_cpu: strings.offCpu };
 
 /** No samples, of one type or (`what` left out) of any: say what was asked for and offer the ways out. */
 export function EmptyState({ what }: { what?: ProfileType }) {

@@ -7,7 +7,7 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import { joinTrees, packageGroup, packageShares, stateGroup } from "../../flamegraph/analysis/groupTrees.ts";
 import { transformTree } from "../../flamegraph/tree/transformedTree.ts";
 import { appendTransform, transform } from "../../flamegraph/tree/transforms.ts";
-import { treeOf, type Tree } from "../../flamegraph/tree/tree.ts";
+import { OFF_CPU_STATES, sum, treeOf, type Tree } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { percent, signedPercent } from "../../lib/numbers.ts";
 import { formatRate, rateUnit } from "../../lib/quantities.ts";
@@ -22,6 +22,7 @@ import { TYPE_NAMES } from "../answer/EmptyState.tsx";
 import { SetSideButtons } from "../timeline/TimelineSelection.tsx";
 import { groupClass, StackedTimeline } from "./StackedTimeline.tsx";
 import { SmallGraph } from "./SmallGraph.tsx";
+import { stateNames } from "../../strings/frameStrings.ts";
 import * as strings from "../../strings/profileStrings.tsx";
 
 /** The graphs that are drawn at once: each asks the collector. */
@@ -113,13 +114,15 @@ function LabelGraph({ whole, label, value, range }: { whole: Tree | null; label:
   return <AnswerView request={request} what={strings.theGroup}>{() => both && <SmallGraph tree={both} name={value} />}</AnswerView>;
 }
 
-const STATE_TYPES: Readonly<Record<"gil" | "running" | "waiting", ProfileType>> = { gil: "gil", running: "cpu", waiting: "wall" };
+type StateGroup = keyof typeof strings.stateNames;
+const STATE_TYPES: Readonly<Record<StateGroup, ProfileType>> = { gil: "gil", running: "cpu", cpu_wait: "wall", gil_wait: "gil_wait", off_cpu: "off_cpu" };
+const STATE_GROUPS = Object.keys(STATE_TYPES) as StateGroup[];
 
 function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
   const here = place.value;
   const step = String(timelineStepSeconds(range, Date.now() / 1000));
   const timelineOf = (type: ProfileType) => useAnswer<TimelineAnswer>(apiUrl("timeline", { ...scopeOf(range), type, step }));
-  const [wall, cpu, gil] = [timelineOf("wall"), timelineOf("cpu"), timelineOf("gil")];
+  const [wall, cpu, gil, gilWait, offCpu] = [timelineOf("wall"), timelineOf("cpu"), timelineOf("gil"), timelineOf("gil_wait"), timelineOf("off_cpu")];
   const withStates = useAnswer<FlameAnswer>(here.type === "wall" ? apiUrl("flamegraph", { ...scopeOf(range), ...treeParameters(here), nodes: NODES, states: "1" }) : null);
   const whole = useTree(withStates.answer) ?? tree;
   return (
@@ -127,8 +130,14 @@ function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
       {({ start, step_seconds: seconds, seconds: all, samples }) => {
         const at = (answer: TimelineAnswer | null, column: number) => answer?.seconds[answer.start.indexOf(start[column])] ?? 0;
         const group = (name: string, values: readonly number[]): Group => ({ name, seconds: values, rate: null, total: values.reduce((sum, value) => sum + value, 0) });
-        const groups = (["gil", "running", "waiting"] as const).map((state) => group(state, all.map((value, column) =>
-          state === "gil" ? at(gil.answer, column) : state === "running" ? Math.max(at(cpu.answer, column) - at(gil.answer, column), 0) : Math.max(value - at(cpu.answer, column), 0))));
+        const timeIn: Readonly<Record<StateGroup, (column: number) => number>> = {
+          gil: (column) => at(gil.answer, column),
+          running: (column) => at(cpu.answer, column) - at(gil.answer, column),
+          cpu_wait: (column) => all[column] - at(cpu.answer, column) - at(gilWait.answer, column) - at(offCpu.answer, column),
+          gil_wait: (column) => at(gilWait.answer, column),
+          off_cpu: (column) => at(offCpu.answer, column),
+        };
+        const groups = STATE_GROUPS.map((state) => group(state, all.map((_, column) => Math.max(timeIn[state](column), 0))));
         const total = groups.reduce((sum, each) => sum + each.total, 0);
         if (samples.every((count) => count === 0)) return <p class="quiet">{strings.noGroups}</p>;
         return (
@@ -137,10 +146,10 @@ function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
             {here.type !== "wall" && <p class="notices single">{strings.needsWall}{" "}<button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button></p>}
             <Cards groups={groups}>
               {(each, index) => {
-                const state = each.name as keyof typeof STATE_TYPES;
-                const part = stateGroup(whole, state === "waiting" ? ["idle", "cpu_wait", "gil_wait"] : [state]);
+                const state = each.name as StateGroup;
+                const part = stateGroup(whole, state === "off_cpu" ? OFF_CPU_STATES : [state]);
                 return (
-                  <Card key={state} at={index} name={strings.stateNames[state]} facts={[strings.shareOfAll(percent(total > 0 ? each.total / total : 0))]}
+                  <Card key={state} at={index} name={strings.stateNames[state]} facts={[strings.shareOfAll(percent(total > 0 ? each.total / total : 0)), ...(state === "off_cpu" ? waitReasons(whole) : [])]}
                     actions={<button type="button" onClick={() => change({ type: STATE_TYPES[state], view: "flame", focus: "" })}>{strings.showType(TYPE_NAMES[STATE_TYPES[state]])}</button>}>
                     {part && <SmallGraph tree={part} name={strings.stateNames[state]} />}
                   </Card>
@@ -152,6 +161,15 @@ function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
       }}
     </AnswerView>
   );
+}
+
+/** What threads wait for that use no CPU, and how long, as parts of that time. */
+function waitReasons({ states: sides }: Tree): string[] {
+  const states = sides?.[0];
+  if (!states) return [];
+  const times = OFF_CPU_STATES.map((state) => ({ state, us: sum(states[state]) }));
+  const whole = sum(times.map(({ us }) => us));
+  return times.filter(({ us }) => us > 0).map(({ state, us }) => strings.reasonShare(stateNames[state], percent(us / whole)));
 }
 
 function PackageGroups({ tree }: { tree: Tree }) {

@@ -15,6 +15,7 @@ export function TypePicker() {
       ["wall", strings.wall, strings.wallHint],
       ["gil", strings.gil, strings.gilHint],
       ["gil_wait", strings.gilWait, strings.gilWaitHint],
+      ["off_cpu", strings.offCpu, strings.offCpuHint],
     ]} />
   );
 }

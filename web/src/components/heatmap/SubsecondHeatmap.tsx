@@ -4,6 +4,7 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
 import { comparesWithRest, busiestCells, cellAt, cellsInSpan, AXIS_PIXELS, buildGrid, GUTTER_PIXELS, parseSpan, REST_SUFFIX, cellSize, formatSpan, moveCell, type SubsecondGrid, type CellSpan } from "../../charts/subsecondGrid.ts";
 import { createPen } from "../../charts/pen.ts";
+import { OFF_CPU_STATES, sum } from "../../flamegraph/tree/tree.ts";
 import { change, place } from "../../lib/location.ts";
 import { seconds } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
@@ -244,8 +245,9 @@ function SpanFlameGraph({ answer }: { answer: RecordingFlameAnswer }) {
     })),
   }), [answer]);
   const { samples, states, seconds: sampled } = answer.sides[answer.sides.length - 1];
-  const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.gil_wait, states.idle);
-  if (samples === 0) return <p>{strings.noSamplesInSpan(TYPE_NAMES[type], stateText)}{states.idle + states.cpu_wait + states.gil_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
+  const offCpu = sum(OFF_CPU_STATES.map((state) => states[state]));
+  const stateText = strings.spanStates(states.gil, states.running, states.cpu_wait, states.gil_wait, offCpu);
+  if (samples === 0) return <p>{strings.noSamplesInSpan(TYPE_NAMES[type], stateText)}{offCpu + states.cpu_wait + states.gil_wait > 0 && type !== "wall" && <> <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWaitingToo}</button></>}</p>;
   return (
     <>
       <p class="basis">{strings.spanData(samples, seconds(sampled), stateText)}</p>

@@ -2,7 +2,7 @@ import { selfLegend, stateLegend, packageLegend, type LegendEntry } from "../../
 import type { TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { change, place } from "../../lib/location.ts";
 import { SegmentedControl } from "../ui/Controls.tsx";
-import type { ColourBy } from "../../lib/viewOptions.ts";
+import { hasStateColours, type ColourBy } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/profileStrings.tsx";
 
 /** What the colours of a graph tell. A differential graph has none to choose: its colours are the change. */
@@ -19,7 +19,7 @@ export function ColourPicker() {
 /** Why colours by state cannot be drawn from this answer; "" where they can. */
 export function missingStatesReason(metrics: TreeMetrics): string {
   if (metrics.states) return "";
-  return place.value.type === "wall"
+  return hasStateColours(place.value.type)
     ? strings.noStates
     : strings.onlyWallHasStates;
 }
@@ -37,7 +37,7 @@ export function MissingStatesNotice({ metrics }: { metrics: TreeMetrics }) {
   return (
     <p class="notices single" role="status">
       {reason}{" "}
-      {place.value.type !== "wall" && <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button>}
+      {!hasStateColours(place.value.type) && <button type="button" onClick={() => change({ type: "wall" })}>{strings.showWallTime}</button>}
     </p>
   );
 }

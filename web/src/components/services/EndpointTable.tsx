@@ -5,6 +5,7 @@ import { change, place } from "../../lib/location.ts";
 import { percent, short } from "../../lib/numbers.ts";
 import { equals, joinMatchers, selectorOf, withoutLabel } from "../../lib/selectors.ts";
 import { pageRange } from "../../lib/url.ts";
+import { isThreadTime } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
 import { BarCell, Link, Toggle } from "../ui/Controls.tsx";
 import { Table } from "../ui/Table.tsx";
@@ -31,7 +32,7 @@ export function EndpointRows({ answer, query }: { answer: EndpointsAnswer; query
   const { endpoint, framework, cores, share, type } = answer;
   if (!endpoint.some((name) => name !== NO_ENDPOINT)) return <p>{strings.noEndpoints}</p>;
   const names: Readonly<Record<string, string>> = { [OTHER]: strings.restOfEndpoints, [NO_ENDPOINT]: strings.withoutEndpoint };
-  const unit = type === "wall" ? strings.threadsHead : strings.coresHead;
+  const unit = isThreadTime(type) ? strings.threadsHead : strings.coresHead;
   const largest = Math.max(...share, 1e-9);
   return (
     <Table label={strings.tableOfEndpoints} className="short cards" heads={[strings.endpointHead, unit, strings.shareOfService, strings.frameworkHead]}>

@@ -24,6 +24,7 @@ export const UNIT: Record<ProfileType, string> = {
   wall: strings.threadsPerPodWaiting,
   gil: strings.shareOfCoreHolding,
   gil_wait: strings.threadsPerPodForGil,
+  off_cpu: strings.threadsPerPodOffCpu,
 };
 
 /** The room of the axis, where the timeline is unfolded. */

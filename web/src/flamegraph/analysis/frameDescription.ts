@@ -1,6 +1,6 @@
 import { interval, microseconds, percent, signed, signedPercent } from "../../lib/numbers.ts";
 import type { Change } from "../tree/compare.ts";
-import { STATES, sum, type State } from "../tree/tree.ts";
+import { STATES_BY_WORK, sum } from "../tree/tree.ts";
 import { formatRate, type RateUnit } from "../../lib/quantities.ts";
 import { groupOf } from "../tree/groups.ts";
 import { colourText } from "../tree/merge.ts";
@@ -47,9 +47,10 @@ export function describeFrame(metrics: TreeMetrics, node: number, focus = 0): De
     rows.push([strings.self(prefix), strings.sampleText(microseconds(tree.self[side][node]), tree.samples[side][node])]);
   }
   for (const [side, states] of (metrics.states ?? []).entries()) {
-    const whole = sum(STATES.map((state) => states[state][node]));
-    const part = (state: State) => percent(whole > 0 ? states[state][node] / whole : 0);
-    rows.push([strings.states(us.length > 1 ? `${"AB"[side]} ` : ""), strings.stateShares(part("idle"), part("cpu_wait"), part("gil_wait"), part("running"), part("gil"))]);
+    const whole = sum(STATES_BY_WORK.map((state) => states[state][node]));
+    const present = STATES_BY_WORK.filter((state) => states[state][node] > 0);
+    const shares = present.map((state) => strings.stateShare(strings.stateNames[state], percent(states[state][node] / whole)));
+    rows.push([strings.states(us.length > 1 ? `${"AB"[side]} ` : ""), shares.join(" · ")]);
   }
   const caller = shape.parent[node];
   // Of two sides, widths are what is compared by eye.

@@ -35,9 +35,12 @@ export function frameColour(text: string, styles = new Map<string, PackageStyle>
 
 /**
  * Idle is pale and the waits for a CPU and the GIL are grey, so that none reads as work; running to holding the GIL goes
- * from light and warm to dark and cold. The wait for the GIL has a tint of its colour.
+ * from light and warm to dark and cold. The wait for the GIL has a tint of its colour. All of them stay apart for an eye
+ * that lacks one kind of cone.
  */
-export const STATE_COLOURS: Readonly<Record<State, Rgb>> = { idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb, gil_wait: 0xa060b8 };
+export const STATE_COLOURS: Readonly<Record<State, Rgb>> = {
+  idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb, gil_wait: 0xa060b8, lock: 0xbea380, poll: 0x86cdea, io: 0x2a7a68, sleep: 0xf2ebb6,
+};
 
 /** The mixture of the states by their parts of a frame's time. */
 export function stateColour(part: (state: State) => number): Rgb {

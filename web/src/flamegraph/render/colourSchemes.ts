@@ -5,7 +5,7 @@ import { groupOf, type Group } from "../tree/groups.ts";
 import { packageOf } from "../tree/packages.ts";
 import { colourText } from "../tree/merge.ts";
 import { changeAt, type TreeMetrics } from "../analysis/treeMetrics.ts";
-import { sum, type Tree } from "../tree/tree.ts";
+import { STATES_BY_WORK, sum, type Tree } from "../tree/tree.ts";
 import type { ColourBy } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
@@ -112,10 +112,9 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
 /** The states with what each has of a subtree's time. */
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
-  const names = { idle: strings.idleWaiting, running: strings.runningWithoutGil, gil: strings.holdingGil, cpu_wait: strings.waitingForCpu, gil_wait: strings.waitingForGil };
   const total = us[side][top];
-  return (["gil", "running", "cpu_wait", "gil_wait", "idle"] as const).map((state) => ({
-    name: names[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
+  return STATES_BY_WORK.map((state) => ({
+    name: strings.stateNames[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
   }));
 }
 

@@ -23,8 +23,13 @@ export interface Tree {
 export type Column = Float64Array | readonly number[];
 
 /** What a thread did, in the order of the API's columns. */
-export const STATES = ["idle", "running", "gil", "cpu_wait", "gil_wait"] as const;
+export const STATES = ["idle", "running", "gil", "cpu_wait", "gil_wait", "lock", "poll", "io", "sleep"] as const;
 export type State = (typeof STATES)[number];
+
+/** Of a thread that waits for something other than a CPU or the GIL. */
+export const OFF_CPU_STATES = ["lock", "poll", "io", "sleep", "idle"] as const satisfies readonly State[];
+/** What a reader looks for first: who uses a CPU, who wants one, who waits for something else. */
+export const STATES_BY_WORK = ["gil", "running", "cpu_wait", "gil_wait", ...OFF_CPU_STATES] as const satisfies readonly State[];
 
 /** Microseconds by state, a number a node. */
 export type States = Readonly<Record<State, Float64Array>>;
