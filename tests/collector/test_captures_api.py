@@ -396,7 +396,7 @@ async def test_a_recording_that_is_not_one_is_refused(serving: Serve) -> None:
         {"labels": {}},
         {"threads": None},
         {"threads": [{"name": "x", "at_us": [0], "stack": [2], "state": [0]}]},
-        {"threads": [{"name": "x", "at_us": [0], "stack": [0], "state": [5]}]},
+        {"threads": [{"name": "x", "at_us": [0], "stack": [0], "state": [99]}]},
         {"threads": [{"name": "x", "at_us": [5, 4], "stack": [0, 0], "state": [0, 0]}]},
         {"threads": [{"name": "x", "at_us": [5], "stack": [0, 0], "state": [0]}]},
         *({"periods": periods} for periods in bad_periods),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sidelight_collector.ingest import parsing
 from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import MAX_SAMPLES, hash_stack
-from sidelight_model.counts import STATES
+from sidelight_model.counts import STATES, Counts
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.import_formats.folded_input import PYSPY_COMMENT_PREFIX, is_plain_folded, read_folded
 from sidelight_model.window import WindowLimits, encode_windows
@@ -154,4 +154,4 @@ def test_rows_come_in_the_order_of_their_hashes_which_are_those_of_the_text(nati
     counted = parsing.parse_folded_profile(text.encode(), WIDE, native).stacks
     assert list(counted.hashes) == sorted(map(hash_stack, ["größe;b", "a", "z"]))
     assert [hash_stack(stack) for stack in counted.stacks] == list(counted.hashes)
-    assert tuple(map(sum, counted.counts)) == (2, 4, 0, 0, 0)
+    assert tuple(map(sum, counted.counts)) == Counts(2, 4, 0)

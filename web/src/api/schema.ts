@@ -7261,7 +7261,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7426,7 +7430,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7487,7 +7495,11 @@ export interface operations {
                      *             "running": 17982,
                      *             "gil": 17982,
                      *             "cpu_wait": 0,
-                     *             "gil_wait": 0
+                     *             "gil_wait": 0,
+                     *             "lock": 0,
+                     *             "poll": 0,
+                     *             "io": 0,
+                     *             "sleep": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
