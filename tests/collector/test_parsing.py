@@ -87,6 +87,7 @@ def test_windows_are_read_as_the_reference_reads_them(windows: list[object], lim
 
 @given(bodies, st.sampled_from([LIMITS, WIDE, replace(LIMITS, max_depth=1)]))
 @example(HEADER + b"\n" + b"a 999999999999999\n" * 20_000, WIDE)
+@example(b"main 0\n  1", WIDE)
 @example(HEADER + b"\n" + b"a;(truncated) 999999999999999\n" * 20_000, WIDE)
 @example(HEADER + f"\na {MAX_SAMPLES}".encode(), WIDE)
 @example(HEADER + f"\na {MAX_SAMPLES}\nb 1".encode(), WIDE)

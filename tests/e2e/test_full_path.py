@@ -71,7 +71,7 @@ def test_the_shares_of_a_known_program_come_back(stored: Collector, mode: str, t
     assert seventy / (seventy + thirty) == pytest.approx(0.7, abs=TOLERANCE)
     if mode == "auto":
         assert seventy + thirty > 0.9 * sum(count.cpu for count in wall.values())
-        idle = {path: count.idle for path, count in wall.items() if count.idle}
+        idle = {path: count.off_cpu for path, count in wall.items() if count.off_cpu}
         assert sum(idle.values()) / total == pytest.approx(0.5, abs=TOLERANCE)
         assert sum(n for path, n in idle.items() if "wait (" in path) > 0.9 * sum(idle.values())
     else:

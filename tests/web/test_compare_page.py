@@ -495,7 +495,7 @@ def test_effects_and_culprits_lead_to_where_they_are_shown(shop: str, open_page:
     effects = page.get_by_role("list", name="Other effects")
     assert texts(effects.get_by_role("listitem"))[0] == "Stacks deeper 40.7 → 46.1 frames"
     effects.get_by_role("link", name="Wait time unchanged").click()
-    expect(page.get_by_role("radiogroup", name="Type").get_by_role("radio", name="Wall")).to_be_checked()
+    expect(page.get_by_label("Profile type")).to_have_value("wall")
     page.go_back()
     effects.get_by_role("link", name="Stacks deeper").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Stack depth of shop")

@@ -41,7 +41,7 @@ def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str,
     )
     assert outline(page) == WHOLE
     assert "37.50 % · 3.60 s · 360 samples" in hover(page, "query")
-    page.get_by_role("radio", name="Wall").click()
+    page.get_by_label("Profile type").select_option("wall")
     expect(page.locator(".quality .basis")).to_contain_text("1,320 samples")
     assert "2 select (selectors.py)" in outline(page)
     page.get_by_role("link", name="Compare", exact=True).first.click()

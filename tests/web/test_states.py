@@ -36,7 +36,7 @@ def test_slow_answers_and_a_missing_network_are_explained_over_the_old_picture(
     before = outline(page)
     held: list[Route] = []
     page.route("**/api/v1/flamegraph?**", lambda route: held.append(route))
-    page.get_by_role("radio", name="Wall").click()
+    page.get_by_label("Profile type").select_option("wall")
     profile = page.locator(".waiting").filter(has_text="Loading the profile…")
     expect(profile).to_contain_text("The collector is reading and merging stored windows.")
     assert outline(page) == before, "the old picture stays"
@@ -74,7 +74,7 @@ def test_restarting_collector_is_waited_for_with_the_old_picture(tmp_path: Path,
     expect(band).to_contain_text("Showing data from before")
     expect(page.locator(".answer.stale")).to_have_count(2)
     assert outline(page) == before
-    page.get_by_role("radio", name="Wall").click()
+    page.get_by_label("Profile type").select_option("wall")
     expect(page.locator(".waiting").last).to_contain_text("Showing the previous result.")
     page.go_back()
     # A page that is opened meanwhile waits as well.

@@ -401,7 +401,7 @@ def test_groups_are_compared_with_the_mean_filtered_and_made_sides(shop: str, op
         ("node", ["n1", "n2"]),
         ("endpoint", ["(no endpoint)"]),
         ("package", ["shop", "jinja2"]),
-        ("state", 3),
+        ("state", 5),
     ):
         page.get_by_label("Break down by").select_option(by)
         expect(cards).to_have_count(names if isinstance(names, int) else len(names))

@@ -48,6 +48,7 @@ _WINDOW_HEADER_FIELD: Final = '"format":'
 _UNKNOWN_FILE: Final = "~"
 _RUNTIME_SUFFIX: Final = re.compile(r"_\[pn?\]$")
 _COUNT_ALONE: Final = re.compile(r"[ \t]*[0-9]{1,18}\r?", re.ASCII)
+_BLANK_STACK: Final = re.compile(rb"^[ \t]+[0-9]+\r?$", re.MULTILINE)
 _ROOT: Final = re.compile(
     r'tid:[0-9]+|pid:[0-9]+|process [0-9]+(?::".*)?|thread \([0-9A-Fa-fx]+\)(?:: (?P<name>.+))?'
 )
@@ -129,6 +130,8 @@ def read_folded(text: bytes, *, max_stacks: int | None = None, max_depth: int | 
 def is_plain_folded(text: bytes) -> bool:
     """Return whether a text needs no conversion before `parse_folded`."""
     if text.startswith((*(mark for mark, _ in _BYTE_ORDER_MARKS), b"#")) or b"\n#" in text:
+        return False
+    if _BLANK_STACK.search(text):
         return False
     _, sample = _read_sample(text)
     return not has_foreign_frames(sample) and not any(map(_TWO_COUNTS.fullmatch, sample))

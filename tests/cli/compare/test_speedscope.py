@@ -74,12 +74,12 @@ def samples(told: Any, kind: ProfileType = CPU) -> dict[str, tuple[int, ...]]:
 
 
 def test_samples_that_weigh_the_same_count_once_and_states_are_states() -> None:
-    assert samples(FIRST) == {"main (a.py:3);work": (1, 2, 0, 0, 0), "main (a.py:3)": (0, 1, 0, 0, 0)}
+    assert samples(FIRST) == {"main (a.py:3);work": Counts(1, 2, 0), "main (a.py:3)": Counts(0, 1, 0)}
 
 
 def test_threads_are_added_up() -> None:
     profile = FIRST["profiles"][0]
-    assert samples({**FIRST, "profiles": [profile, profile]})["main (a.py:3);work"] == (2, 4, 0, 0, 0)
+    assert samples({**FIRST, "profiles": [profile, profile]})["main (a.py:3);work"] == Counts(2, 4, 0)
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,15 @@ def test_threads_are_added_up() -> None:
         (
             "milliseconds",
             [30, 10, 50],
-            {"main (a.py:3);work": (0, 8, 0, 0, 0), "main (a.py:3)": (0, 1, 0, 0, 0)},
+            {"main (a.py:3);work": Counts(0, 8, 0), "main (a.py:3)": Counts(0, 1, 0)},
         ),
         (
             "nanoseconds",
             [30.2e6, 10e6, 50e6],
-            {"main (a.py:3);work": (0, 3, 0, 0, 0), "main (a.py:3)": (0, 1, 0, 0, 0)},
+            {"main (a.py:3);work": Counts(0, 3, 0), "main (a.py:3)": Counts(0, 1, 0)},
         ),
-        ("none", [3, 1, 5], {"main (a.py:3);work": (0, 8, 0, 0, 0), "main (a.py:3)": (0, 1, 0, 0, 0)}),
-        ("microseconds", [7, 0, 7], {"main (a.py:3);work": (0, 2, 0, 0, 0)}),
+        ("none", [3, 1, 5], {"main (a.py:3);work": Counts(0, 8, 0), "main (a.py:3)": Counts(0, 1, 0)}),
+        ("microseconds", [7, 0, 7], {"main (a.py:3);work": Counts(0, 2, 0)}),
     ],
     ids=["multiples", "each one", "counts", "nothing"],
 )

@@ -43,11 +43,11 @@ def batch(text: str = "", thread: str = "main", **numbers: object) -> FakeBatch:
 @dataclass(frozen=True)
 class FakeTimeline:
     start_ns: int = 0
-    monotonic_ns: int = 0
     threads: Sequence[str] = ()
     stacks: Sequence[str] = ()
     samples: Sequence[tuple[int, int, int, int]] = ()
     dropped: int = 0
+    monotonic_ns: int = 0
 
 
 @dataclass

@@ -44,7 +44,7 @@ def test_folded_text_has_every_state_and_line_and_the_numbers_are_told(start: St
     text = tool.record(target, "x.folded")
     assert spent(text, "compute").gil > 0
     assert "child_work" not in text
-    assert spent(text, "rest").idle > 0
+    assert spent(text, "rest").off_cpu > 0
     assert "compute (story.py:1" in text
     for words in (
         f"recording process {target.pid} python",

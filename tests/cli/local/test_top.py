@@ -27,7 +27,7 @@ def test_the_table_is_live_and_q_gives_the_terminal_back(start: Start) -> None:
         assert all(len(line) <= 100 for line in page)
         assert f"process {target.pid} python" in page[0]
         assert "target lost" in page[1]
-        assert "SELF %" in page[3]
+        assert "SELF %" in page[4]
         one.shows("compute (story.py:", "last 2 s")
         assert one.attributes() != one.before
         one.type("q")
@@ -135,7 +135,7 @@ def test_once_it_prints_one_table_of_so_many_rows(start: Start, tool: Tool) -> N
     done = tool.run("top", "--pid", str(start().pid), *argv)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("FUNCTION") == 1
-    assert len(done.stdout.splitlines()) == 7
+    assert len(done.stdout.splitlines()) == 8
 
 
 def test_the_time_that_was_given_ends_it(start: Start, tool: Tool) -> None:

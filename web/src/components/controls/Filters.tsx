@@ -2,21 +2,26 @@ import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { change, place } from "../../lib/location.ts";
 import { joinMatchers, parseMatchers, formatMatcher, type Matcher } from "../../lib/selectors.ts";
 import type { Range } from "../../lib/times.ts";
-import { SegmentedControl } from "../ui/Controls.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
 import { MatcherEditor } from "./MatcherEditor.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/timelineStrings.tsx";
 
+const TYPES: readonly (readonly [ProfileType, string, string])[] = [
+  ["cpu", strings.cpu, strings.cpuHint],
+  ["wall", strings.wall, strings.wallHint],
+  ["gil", strings.gil, strings.gilHint],
+  ["gil_wait", strings.gilWait, strings.gilWaitHint],
+  ["off_cpu", strings.offCpu, strings.offCpuHint],
+];
+
+/** A list, because buttons for all types take a second row from the graph in a narrow window. */
 export function TypePicker() {
+  const { type } = place.value;
   return (
-    <SegmentedControl<ProfileType> label={strings.profileType} value={place.value.type} onSelect={(type) => change({ type })} options={[
-      ["cpu", strings.cpu, strings.cpuHint],
-      ["wall", strings.wall, strings.wallHint],
-      ["gil", strings.gil, strings.gilHint],
-      ["gil_wait", strings.gilWait, strings.gilWaitHint],
-      ["off_cpu", strings.offCpu, strings.offCpuHint],
-    ]} />
+    <select aria-label={strings.profileType} title={TYPES.find(([each]) => each === type)?.[2]} value={type} onChange={(event) => change({ type: event.currentTarget.value as ProfileType })}>
+      {TYPES.map(([each, name, hint]) => <option key={each} value={each} title={hint}>{name}</option>)}
+    </select>
   );
 }
 
