@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from importlib.metadata import EntryPoints
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 
 import pytest
@@ -144,13 +144,25 @@ def test_every_command_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_command_that_is_not_installed_names_its_distribution(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(main, "entry_points", lambda **_: EntryPoints(()))
+    monkeypatch.setattr(main, "find_spec", lambda _: None)
+    monkeypatch.setattr(main, "_read_entry_points", lambda: EntryPoints(()))
     assert run(["record"]) == 1
     assert capsys.readouterr().err == (
         "error: `sidelight record` is not installed\nhint: pip install 'sidelight-cli'\n"
     )
     assert run(["--help"]) == 0
     assert "Not installed here: sidecar, collector" in capsys.readouterr().out
+
+
+def test_the_commands_are_the_entry_points_of_the_distributions() -> None:
+    points = {point.name: point.value for point in entry_points(group=main.ENTRY_POINT_GROUP)}
+    assert {name: entry.entry_point for name, entry in COMMANDS.items()} == points
+
+
+def test_a_command_of_another_distribution_runs_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("sum", "builtins:len", main.ENTRY_POINT_GROUP)
+    monkeypatch.setattr(main, "_read_entry_points", lambda: EntryPoints((point,)))
+    assert run(["sum", "a", "b"]) == 2
 
 
 def test_a_command_nobody_knows_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,14 +1,17 @@
 """The console script `sidelight COMMAND …`.
 
 A command is imported only when it runs. A distribution declares its commands as entry points of the group
-`sidelight.commands`: a name, and a function that takes the arguments and returns the exit status.
+`sidelight.commands`: a name, and a function that takes the arguments and returns the exit status. `COMMANDS`
+repeats those of this project, because reading the metadata of all installed distributions takes 20 ms.
 """
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from sidelight import __version__
 from sidelight.terminal_output import (
@@ -20,35 +23,102 @@ from sidelight.terminal_output import (
 from sidelight_model.errors import SidelightError
 from sidelight_model.terminal_width import escape_unprintable
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
 ENTRY_POINT_GROUP: Final = "sidelight.commands"
 
 
 class CommandEntry(NamedTuple):
-    """A command of Sidelight: its distribution and its help text."""
+    """A command of Sidelight: its distribution, entry point and help text."""
 
     distribution: str
+    entry_point: str
     summary: str
 
 
+class CommandFunction(NamedTuple):
+    """The function of an installed command, as `module:function`."""
+
+    name: str
+    entry_point: str
+
+    @property
+    def package(self) -> str:
+        """The top-level package that has the function."""
+        return self.entry_point.partition(":")[0].partition(".")[0]
+
+    def load(self) -> Callable[[list[str]], int]:
+        """Import the function. Raises ModuleNotFoundError if a package is missing."""
+        module, _, function = self.entry_point.partition(":")
+        return cast("Callable[[list[str]], int]", getattr(import_module(module), function))
+
+
 COMMANDS: Final = {
-    "sidecar": CommandEntry("sidelight-sidecar", "sample the Python processes beside it and ship windows"),
-    "collector": CommandEntry("sidelight-collector", "store windows; serve the API and the web UI"),
-    "injector": CommandEntry("sidelight-injector", "put sidecars into pods: an admission webhook"),
-    "storage": CommandEntry("sidelight-collector", "what a store keeps: retention, pins, lifecycle"),
-    "doctor": CommandEntry("sidelight-collector", "check a store, and mend what is safe to mend"),
+    "sidecar": CommandEntry(
+        "sidelight-sidecar",
+        "sidelight_sidecar.command:run",
+        "sample the Python processes beside it and ship windows",
+    ),
+    "collector": CommandEntry(
+        "sidelight-collector",
+        "sidelight_collector.command:run",
+        "store windows; serve the API and the web UI",
+    ),
+    "injector": CommandEntry(
+        "sidelight-injector", "sidelight_injector.command:run", "put sidecars into pods: an admission webhook"
+    ),
+    "storage": CommandEntry(
+        "sidelight-collector",
+        "sidelight_collector.storage_command:run",
+        "what a store keeps: retention, pins, lifecycle",
+    ),
+    "doctor": CommandEntry(
+        "sidelight-collector",
+        "sidelight_collector.doctor.command:run",
+        "check a store, and mend what is safe to mend",
+    ),
     "export": CommandEntry(
-        "sidelight-cli", "write a stored profile: folded, speedscope, pprof, OTLP, CSV, SVG, HTML"
+        "sidelight-cli",
+        "sidelight_cli.export_command:run",
+        "write a stored profile: folded, speedscope, pprof, OTLP, CSV, SVG, HTML",
     ),
     "compare": CommandEntry(
-        "sidelight-cli", "say what takes more or less time in B than in A, for people and CI"
+        "sidelight-cli",
+        "sidelight_cli.compare.command:run",
+        "say what takes more or less time in B than in A, for people and CI",
     ),
-    "import": CommandEntry("sidelight-cli", "send profile files of other tools to a collector"),
-    "capture": CommandEntry("sidelight-cli", "sample a service's pods now, through the collector"),
-    "query": CommandEntry("sidelight-cli", "write the JSON answer of any path of the collector's API"),
-    "mcp": CommandEntry("sidelight-cli[mcp]", "serve tools for coding agents (MCP)"),
-    "record": CommandEntry("sidelight-cli", "record a running process, or a program, to a file"),
-    "top": CommandEntry("sidelight-cli", "show live what a running process is doing"),
-    "demo": CommandEntry("sidelight-cli[demo]", "profile four small services and compare them"),
+    "import": CommandEntry(
+        "sidelight-cli",
+        "sidelight_cli.import_files.command:run",
+        "send profile files of other tools to a collector",
+    ),
+    "capture": CommandEntry(
+        "sidelight-cli",
+        "sidelight_cli.capture_command:run",
+        "sample a service's pods now, through the collector",
+    ),
+    "query": CommandEntry(
+        "sidelight-cli",
+        "sidelight_cli.query_command:run",
+        "write the JSON answer of any path of the collector's API",
+    ),
+    "mcp": CommandEntry(
+        "sidelight-cli[mcp]", "sidelight_cli.mcp_command:run", "serve tools for coding agents (MCP)"
+    ),
+    "record": CommandEntry(
+        "sidelight-cli",
+        "sidelight_cli.local.record_command:run",
+        "record a running process, or a program, to a file",
+    ),
+    "top": CommandEntry(
+        "sidelight-cli", "sidelight_cli.local.top_command:run", "show live what a running process is doing"
+    ),
+    "demo": CommandEntry(
+        "sidelight-cli[demo]",
+        "sidelight_cli.demo.command:run",
+        "profile four small services and compare them",
+    ),
 }
 
 
@@ -84,36 +154,52 @@ def _run(argv: list[str]) -> int:
         print(f"sidelight {__version__}")
         return 0
     name, *arguments = argv
-    point = next(iter(entry_points(group=ENTRY_POINT_GROUP, name=name)), None)
-    if point is None:
+    command = find_command(name)
+    if command is None:
         return _report_not_installed(name)
     try:
-        return _run_entry_point(point, arguments)
+        return _run_command(command, arguments)
     except KeyboardInterrupt:
         return 130
 
 
-def _run_entry_point(point: EntryPoint, arguments: list[str]) -> int:
+def find_command(name: str) -> CommandFunction | None:
+    """Return the function of an installed command, or None."""
+    if name in COMMANDS:
+        known = CommandFunction(name, COMMANDS[name].entry_point)
+        if find_spec(known.package) is not None:
+            return known
+    point = next((point for point in _read_entry_points() if point.name == name), None)
+    return None if point is None else CommandFunction(name, point.value)
+
+
+def _read_entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points
+
+    return entry_points(group=ENTRY_POINT_GROUP)
+
+
+def _run_command(command: CommandFunction, arguments: list[str]) -> int:
     try:
-        command = point.load()
+        run_function = command.load()
     except ModuleNotFoundError as error:
-        own = ("sidelight", point.module.partition(".")[0])
+        own = ("sidelight", command.package)
         if error.name is None or error.name.partition(".")[0] in own:
             raise
         return _print_error(
-            f"`sidelight {point.name}` needs the package {error.name!r}, which is not installed",
-            f"pip install '{COMMANDS[point.name].distribution}'" if point.name in COMMANDS else "",
+            f"`sidelight {command.name}` needs the package {error.name!r}, which is not installed",
+            f"pip install '{COMMANDS[command.name].distribution}'" if command.name in COMMANDS else "",
             1,
         )
     try:
-        return int(command(arguments))
+        return int(run_function(arguments))
     except SidelightError as error:
         return _print_error(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
 
 
 def format_usage() -> str:
     """Format the usage text: the installed commands with one line each."""
-    installed = {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}
+    installed = {point.name for point in _read_entry_points()}
     summaries = {name: command.summary for name, command in COMMANDS.items() if name in installed}
     summaries |= dict.fromkeys(sorted(installed - COMMANDS.keys()), "")
     width = max(map(len, summaries), default=0)

@@ -15,7 +15,6 @@ from sidelight_cli.collector_api import CollectorApiClient, read_token
 from sidelight_cli.compare.compare_client import fetch_verdict
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.exit_codes import EXIT_CODES, ExitCode, OutputNotWritable, choose_exit_code
-from sidelight_cli.compare.files import read_recording_file
 from sidelight_cli.compare.polling import Terminated, VerdictProgressLine, raise_on_sigterm, wait_for_verdict
 from sidelight_cli.compare.reports.formatting import list_notes
 from sidelight_cli.compare.reports.json_report import render_json
@@ -27,7 +26,6 @@ from sidelight_cli.compare.settings import parse_compare_settings as read_settin
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.gates import combine_statuses, parse_condition
-from sidelight_model.recordings.local_comparison import compare_recordings
 from sidelight_model.recordings.recording_pair import RecordingPair, RelevantSizes
 from sidelight_model.recordings.sample_counts import count_samples
 from sidelight_model.recordings.sampling_noise import SignificanceLevel
@@ -96,6 +94,10 @@ def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
 
 def compare_files(settings: CompareSettings) -> ComparisonVerdict:
     """Compare two recordings."""
+    # A comparison on a collector needs no parsers of profile files.
+    from sidelight_cli.compare.files import read_recording_file
+    from sidelight_model.recordings.local_comparison import compare_recordings
+
     kind = ProfileType(settings.type)
     files = settings.selector, settings.file
     recordings = [read_recording_file(Path(file), kind, settings.sample_weight) for file in files]
