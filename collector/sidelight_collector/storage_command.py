@@ -41,6 +41,7 @@ from sidelight_collector.storage.lifecycle.retention import (
 )
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused
 from sidelight_collector.storage.pins import Pin, add_pin, read_pins, remove_pin
+from sidelight_collector.storage.trino_ddl import build_trino_ddl
 from sidelight_collector.times import SECOND_NS, format_rfc3339, parse_time
 from sidelight_model.selectors import Matcher, Op, Selector
 
@@ -108,6 +109,16 @@ class LifecycleSettings(StoreSettings):
     def __post_init__(self) -> None:
         if self.days < 1:
             raise ValueError("days must be at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class TrinoDdlSettings:
+    """Settings of the tables by which Trino reads the store."""
+
+    store: str = setting("", "the store: s3://bucket/prefix", required=True, metavar="STORE")
+    catalog: str = setting("profiles", "catalog of Trino's Hive connector")
+    schema: str = setting("sidelight", "schema of the tables")
+    replace: bool = setting(default=False, help="drop each table first, as a new version of Sidelight needs")
 
 
 def run(argv: list[str]) -> int:
@@ -297,10 +308,31 @@ def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
         print("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
 
 
+def print_trino_ddl(argv: list[str]) -> None:
+    """Print the statements that make the objects of a store tables of Trino."""
+    settings = parse_settings(
+        TrinoDdlSettings,
+        "storage trino-ddl",
+        "Print statements that create tables of Trino over the objects of a store. It changes nothing.",
+        argv,
+        os.environ,
+    )
+    try:
+        statements = build_trino_ddl(
+            settings.store, settings.catalog, settings.schema, replace=settings.replace
+        )
+    except ValueError as error:
+        raise BadSetting(
+            str(error), hint="Give --store s3://bucket/prefix, and plain names to --catalog and --schema."
+        ) from error
+    print("\n\n".join(f"{statement};" for statement in statements))
+
+
 ACTIONS: Final[dict[str, tuple[Callable[[list[str]], None], str]]] = {
     "retention": (show_retention, "show what would go now for its age or its size, and why"),
     "pin": (create_pin, "keep everything of a range of days, or of a capture"),
     "unpin": (delete_pin, "take a pin away"),
     "pins": (list_pins, "list the pins"),
     "lifecycle": (set_lifecycle_rule, "show or put a rule of the bucket that deletes segments left behind"),
+    "trino-ddl": (print_trino_ddl, "print statements that create tables of Trino over the objects"),
 }

@@ -13,5 +13,6 @@ live_objects   the segments and blocks that queries read
 lease          assigns a day to one collector at a time
 pins           protect windows from retention
 checksum       the checksum inside each Parquet file
+trino_ddl      statements that make the objects tables of Trino
 lifecycle      compaction and retention
 """
