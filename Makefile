@@ -76,10 +76,13 @@ debian-tools: ## those of `make tools` that Debian packages
 prepare: ## install and build what the first test needs: `install`, `ui` and `debian-tools` side by side
 	@$(SUBMAKE) --jobs=4 PARALLEL=1 install ui debian-tools
 
-.PHONY: python3.14
-python3.14: ## a Python 3.14 beside pyenv's, from a later Debian's packages (Debian 12 has none)
+.PHONY: pythons
+pythons: python3.14 python3.15 ## the Pythons that Debian 12 lacks, 3.14 and 3.15, beside pyenv's, from a later Debian's packages
+
+.PHONY: python3.14 python3.15
+python3.14 python3.15:
 	@$(call debian,patchelf)
-	$(PYTHON) tests/interpreters/debian.py 3.14 --into $(PYTHONS) --cache .tools/debian
+	$(PYTHON) tests/interpreters/debian.py $(@:python%=%) --into $(PYTHONS) --cache .tools/debian
 
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)
 
@@ -127,7 +130,7 @@ cluster-down: install ## end the cluster of `make cluster` and leave the machine
 	$(BIN)/python -m tests.cluster.node down
 
 .PHONY: test-truth
-test-truth: install ## sample programs that know what they do, on every Python found; writes bench/results/truth.md (2 h)
+test-truth: install pythons ## sample programs that know what they do, on every Python found; writes bench/results/truth.md (2 h)
 	$(BIN)/python -m tests.truth --page bench/results/truth.md $(TRUTH_FLAGS)
 
 # A machine that atheris has no wheel for fuzzes without it.
@@ -142,7 +145,7 @@ test-mutation: install ## mutation testing of the store: which of twenty defects
 	$(BIN)/python -m tests.mutation $(MUTATION_FLAGS)
 
 .PHONY: test-harm
-test-harm: install tools ## try at length what sampling could do to its target; writes bench/results/harm.md (30 min)
+test-harm: install tools pythons ## try at length what sampling could do to its target; writes bench/results/harm.md (30 min)
 	$(BIN)/python -m tests.harm --page bench/results/harm.md $(HARM_FLAGS)
 
 .PHONY: lint
@@ -173,7 +176,7 @@ demo: $(if $(filter .demo,$(DEMO)),.demo/.tools) ## four services, a sidecar on 
 	@$(DEMO_PYTHON) -m sidelight.main demo $(DEMO_FLAGS)
 
 .PHONY: test-services
-test-services: install python3.14 ## real services on every Python, into bench/results/support.md; SERVICES_FLAGS="--service uWSGI --missing"
+test-services: install pythons ## real services on every Python, into bench/results/support.md; SERVICES_FLAGS="--service uWSGI --missing"
 	@$(call debian,$(DEBIAN_COMPILER))
 	$(BIN)/python -m tests.services --page bench/results/support.md $(SERVICES_FLAGS)
 

@@ -48,7 +48,7 @@ pub mod reader_process {
     pub mod server;
 }
 
-/// The readers of stacks: one for CPython 3.7 to 3.14, and one over the py-spy crate for other versions.
+/// The readers of stacks: one for CPython 3.7 to 3.15, and one over the py-spy crate for other versions.
 pub mod cpython {
     pub mod cpython_layout;
     pub mod known_layouts;

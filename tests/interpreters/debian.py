@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# The release after the newest at the time of writing, by its code name: it goes on to hold 3.14.
+# The release after the newest at the time of writing, by its code name: it has 3.14 and 3.15.
 SUITE = "forky"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 

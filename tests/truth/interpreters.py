@@ -8,13 +8,13 @@ import re
 import sys
 from pathlib import Path
 
-OLDEST, NEWEST = 8, 14
+OLDEST, NEWEST = 8, 15
 PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 UV = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local/share/uv/python"))
 
 
 def found() -> dict[int, Path]:
-    """By minor version, an interpreter of each Python 3.8 to 3.14 that is installed. The one that runs this
+    """By minor version, an interpreter of each Python 3.8 to 3.15 that is installed. The one that runs this
     stands for its own version."""
     paths: dict[int, Path] = {}
     for folder in (PYENV, UV):

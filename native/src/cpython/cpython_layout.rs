@@ -1,4 +1,4 @@
-//! Offsets of CPython's structures in memory: CPython 3.7 to 3.14, 64-bit, with a GIL.
+//! Offsets of CPython's structures in memory: CPython 3.7 to 3.15, 64-bit, with a GIL.
 //!
 //! `known_layouts` has them of some versions, `layout_reader` finds those of a process.
 

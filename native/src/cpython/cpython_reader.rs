@@ -1,4 +1,4 @@
-//! The reader of CPython 3.7 to 3.14: few and small reads of memory.
+//! The reader of CPython 3.7 to 3.15: few and small reads of memory.
 //!
 //! It first reads all thread states of an interpreter (`thread_states`), then the frames of each thread that has
 //! run since the last reading (`frames`, up to 3.10 `frame_objects`), then what may have changed of their code

@@ -1,7 +1,7 @@
 //! Finding the layout of a process's memory.
 //!
 //! From 3.13 on `_PyRuntime` begins with `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h; in 3.13
-//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0 and 3.14.8. Earlier
+//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0, 3.14.8 and 3.15.0. Earlier
 //! versions are in `known_layouts`. These structures do not change within a minor version.
 
 use crate::cpython::cpython_layout::{
@@ -24,6 +24,9 @@ const LARGEST_STATE: usize = 1 << 20;
 /// Of PyInterpreterState: the pointer back to `_PyRuntime`.
 const RUNTIME_3_13: usize = 7376;
 const RUNTIME_3_14: usize = 7384;
+const RUNTIME_3_15: usize = 7376;
+/// Of PyHeapTypeObject.
+const CACHED_KEYS_3_15: usize = 888;
 /// A mutex has 40 bytes, or 48 with glibc on aarch64. Two of them belong to the GIL.
 const MUTEX_SHIFTS: [usize; 2] = [0, 16];
 
@@ -45,8 +48,10 @@ struct DebugOffsets {
     modules: usize,
     gil: usize,
     code_generation: Option<usize>,
-    /// `next`; the rest of the thread state's follow.
+    /// `next`, `interp` and `current_frame` of the thread state.
     thread: usize,
+    /// `thread_id`, `native_thread_id` and `datastack_chunk` of it.
+    thread_ids: usize,
     /// `previous`; the rest of the frame's follow.
     frame: usize,
     /// `filename`; the rest of the code object's follow.
@@ -63,6 +68,7 @@ const DEBUG_OFFSETS_3_13: DebugOffsets = DebugOffsets {
     gil: 14,
     code_generation: None,
     thread: 21,
+    thread_ids: 24,
     frame: 29,
     code: 35,
     type_name: 47,
@@ -77,11 +83,15 @@ const DEBUG_OFFSETS_3_14: DebugOffsets = DebugOffsets {
     gil: 15,
     code_generation: Some(20),
     thread: 24,
+    thread_ids: 27,
     frame: 32,
     code: 40,
     type_name: 53,
     ascii: 80,
 };
+
+const DEBUG_OFFSETS_3_15: DebugOffsets =
+    DebugOffsets { thread_ids: 30, frame: 40, code: 48, type_name: 61, ascii: 92, ..DEBUG_OFFSETS_3_14 };
 
 impl Layout {
     /// The layout of a process that runs Python 3.`minor` and has its `_PyRuntime` at an address.
@@ -94,7 +104,7 @@ impl Layout {
             10 => Layout { runtime, ..PYTHON_3_10 },
             11 => Layout { runtime, ..PYTHON_3_11 },
             12 => Layout { runtime, ..PYTHON_3_12 },
-            13 | 14 => Layout::from_debug_offsets(memory, minor, runtime)?,
+            13..=15 => Layout::from_debug_offsets(memory, minor, runtime)?,
             _ => return Err(LayoutError::Version),
         };
         // The list of interpreters is one, and they agree on where they belong to.
@@ -124,6 +134,7 @@ impl Layout {
             12 => PYTHON_3_12.interpreter.runtime,
             13 => Some(RUNTIME_3_13),
             14 => Some(RUNTIME_3_14),
+            15 => Some(RUNTIME_3_15),
             _ => None,
         };
         Ok(memory.word(interpreter.wrapping_add(at.ok_or(LayoutError::Version)?))?)
@@ -143,7 +154,11 @@ impl Layout {
     }
 
     fn from_debug_offsets(memory: &dyn Memory, minor: u64, runtime: usize) -> Result<Layout, LayoutError> {
-        let fields = if minor == 13 { DEBUG_OFFSETS_3_13 } else { DEBUG_OFFSETS_3_14 };
+        let (fields, runtime_of_interpreter, cached_keys) = match minor {
+            13 => (DEBUG_OFFSETS_3_13, RUNTIME_3_13, TYPES.cached_keys),
+            14 => (DEBUG_OFFSETS_3_14, RUNTIME_3_14, TYPES.cached_keys),
+            _ => (DEBUG_OFFSETS_3_15, RUNTIME_3_15, CACHED_KEYS_3_15),
+        };
         let mut table = [0; TABLE_WORDS * WORD];
         memory.read(runtime, &mut table)?;
         let value = |field: usize| word(&table, field * WORD);
@@ -178,7 +193,7 @@ impl Layout {
                 next: state(fields.next)?,
                 threads: state(fields.threads)?,
                 modules: state(fields.modules)?,
-                runtime: Some(if minor == 13 { RUNTIME_3_13 } else { RUNTIME_3_14 }),
+                runtime: Some(runtime_of_interpreter),
                 sys_dict: None,
                 code_generation: fields.code_generation.map(state).transpose()?,
             },
@@ -186,11 +201,15 @@ impl Layout {
                 next: object(fields.thread)?,
                 interpreter: object(fields.thread + 1)?,
                 current: CurrentFrame::Frame(object(fields.thread + 2)?),
-                thread_id: object(fields.thread + 3)?,
-                native_id: NativeId::Field(object(fields.thread + 4)?),
+                thread_id: object(fields.thread_ids)?,
+                native_id: NativeId::Field(object(fields.thread_ids + 1)?),
                 is_bound: true,
-                chunk: object(fields.thread + 5)?,
-                size: (0..6).map(|n| value(fields.thread + n)).max().unwrap_or(0) + 3 * WORD,
+                chunk: object(fields.thread_ids + 2)?,
+                size: (0..3)
+                    .flat_map(|n| [value(fields.thread + n), value(fields.thread_ids + n)])
+                    .max()
+                    .unwrap_or(0)
+                    + 3 * WORD,
             },
             frame: FrameLayout::Stack(Frame {
                 previous: object(fields.frame)?,
@@ -220,7 +239,7 @@ impl Layout {
                 has_version: true,
             },
             text: Text { ascii: object(fields.ascii)?, compact: object(fields.ascii)? + 2 * WORD },
-            types: Types { name: object(fields.type_name)?, ..TYPES },
+            types: Types { name: object(fields.type_name)?, cached_keys, ..TYPES },
         })
     }
 }
@@ -234,7 +253,7 @@ impl From<Fault> for LayoutError {
 impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LayoutError::Version => f.write_str("its memory is only known for 64-bit Python 3.7 to 3.14"),
+            LayoutError::Version => f.write_str("its memory is only known for 64-bit Python 3.7 to 3.15"),
             LayoutError::FreeThreaded => f.write_str("it has no GIL (a free-threaded build)"),
             LayoutError::Runtime => f.write_str("its _PyRuntime cannot be found"),
             LayoutError::Fault(fault) => fault.fmt(f),

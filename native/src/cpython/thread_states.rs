@@ -38,7 +38,7 @@ pub struct Expected {
     holder: usize,
 }
 
-/// In `_gil_runtime_state` of CPython 3.7 to 3.14, behind the interval, the holder, the state and the counter: `cond`,
+/// In `_gil_runtime_state` of CPython 3.7 to 3.15, behind the interval, the holder, the state and the counter: `cond`,
 /// `mutex`, `switch_cond` and `switch_mutex` (Include/internal/pycore_gil.h). glibc waits on words inside of them.
 const GIL_LOCKS_OFFSET: usize = 32;
 const GIL_LOCKS_BYTES: usize = 2 * (size_of::<libc::pthread_cond_t>() + size_of::<libc::pthread_mutex_t>());

@@ -141,7 +141,9 @@ fn pythons() -> Vec<PathBuf> {
         .map(|version| version.unwrap().path())
         .filter(|path| {
             let name = path.file_name().unwrap().to_str().unwrap();
-            ["3.10.", "3.11.", "3.12.", "3.13.", "3.14."].iter().any(|version| name.starts_with(version))
+            ["3.10.", "3.11.", "3.12.", "3.13.", "3.14.", "3.15."]
+                .iter()
+                .any(|version| name.starts_with(version))
         })
         .map(|path| path.join("bin/python3"))
         .collect();
