@@ -31,12 +31,16 @@ class Engine:
         thread_names: bool = False,
         timed: int = 0,
         timed_names: bool = False,
+        tasks_hz: float = 0.0,
+        tasks_max: int = 64,
     ) -> Session:
         """Find the interpreter of a process, in the calling thread, and sample it from then on.
 
         `thread_names`: tell threads apart by the names the program gave them. `timed`: keep this many
         samples one by one, for `timeline`. `timed_names`: there threads bear their names, also where what is
-        counted is told apart by "main" and "other".
+        counted is told apart by "main" and "other". `tasks_hz`: read the asyncio tasks of the main interpreter
+        so often, at most at every tick; 0: never. Tasks of CPython 3.11 to 3.13 can be read. `tasks_max`: of
+        more tasks a random subset of this size is read.
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
         traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad
@@ -156,6 +160,39 @@ class Batch:
     @property
     def python(self) -> str:
         """The target's Python, like "3.11.7"."""
+
+    @property
+    def tasks(self) -> TaskBatch | None:
+        """None if no reading of tasks was tried: not requested, no asyncio, or another Python."""
+
+@final
+class TaskBatch:
+    """Await stacks of asyncio tasks, added up over the readings of a batch."""
+
+    @property
+    def rows(self) -> list[tuple[str, str, float]]:
+        """(stack, state, tasks times readings); the state is task_running, task_ready or task_waiting.
+
+        The last frame of a waiting task is what it waits for: [future], [sleep], [lock], [queue], [task] or
+        [task NAME], escaped as all frames are (`%5Bsleep]`, `%5Block]`).
+        """
+    @property
+    def readings(self) -> int: ...
+    @property
+    def failed(self) -> int:
+        """Readings that could not be made or proved consistent; nothing of them is in `rows`."""
+    @property
+    def tasks(self) -> float:
+        """The sum of the numbers of tasks over all readings."""
+    @property
+    def ready(self) -> float:
+        """The same of ready tasks."""
+    @property
+    def longest_ready_ns(self) -> int:
+        """The longest time for which a callback that was ready was seen to wait: a lower bound."""
+    @property
+    def loops(self) -> int:
+        """The most event loops of the tasks of one reading."""
 
 @final
 class Timeline:

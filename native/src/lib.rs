@@ -84,6 +84,17 @@ pub mod ptrace {
     pub mod gil_stop;
 }
 
+/// The tasks of asyncio: their await stacks, and how long they are ready.
+pub mod asyncio {
+    pub mod task_layout;
+    pub mod objects;
+    pub mod task_sources;
+    pub mod await_chain;
+    pub mod loop_lag;
+    pub mod task_counts;
+    pub mod task_reader;
+}
+
 /// The sampling thread, its sessions, and their batches.
 pub mod sampler {
     pub mod counts;
@@ -124,7 +135,7 @@ mod sidelight_native {
     #[pymodule_export]
     use crate::collector::pprof_bindings::{read_pprof_header, sum_pprof};
     #[pymodule_export]
-    use crate::sampler::sampler_bindings::{Batch, Engine, Session, Timeline};
+    use crate::sampler::sampler_bindings::{Batch, Engine, Session, TaskBatch, Timeline};
 
     /// The version of the py-spy crate this is built over (Cargo.toml pins it).
     #[pymodule_export]

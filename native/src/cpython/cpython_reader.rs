@@ -144,6 +144,10 @@ impl CpythonReader<RemoteMemory> {
     pub fn python(&self) -> String {
         self.python.clone()
     }
+
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
 }
 
 impl<M: Memory> CpythonReader<M> {

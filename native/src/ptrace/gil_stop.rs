@@ -93,6 +93,19 @@ impl ConsistentReader<'_> {
         Ok(stacks)
     }
 
+    /// Reads what belongs to no thread, of one interpreter. No thread counts as read by it; all have to be read anew.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub fn read_shared(&mut self, interpreter: usize, stopper: &mut Stopper) -> Result<(), Failure> {
+        self.retry_while_transient(&mut false, stopper, |reading, n, stopper| {
+            // Whoever did not run since its stack was read may do so now.
+            reading.threads.invalidate_all();
+            reading.attempt(interpreter, n, stopper)
+        })?;
+        Ok(())
+    }
+
     /// Repeats an attempt until it succeeds or there is no point.
     fn retry_while_transient(
         &mut self,

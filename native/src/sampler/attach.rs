@@ -1,5 +1,6 @@
 //! Attaching: from a pid to a process that can be sampled, or to the reason why it cannot.
 
+use crate::asyncio::task_reader::TaskReader;
 use crate::cpython::cpython_reader::CpythonReader;
 use crate::cpython::pyspy_reader::PySpyReader;
 use crate::cpython::thread_names::ThreadNames;
@@ -92,7 +93,7 @@ fn prepare(
         // While it waits it could be read, but not once it works.
         return Err(Failure::new("traced", &format!("process {tracer} traces it")));
     }
-    let (reader, mut method) = find_reader(engine, target.pid, options, tries)?;
+    let (reader, mut method, tasks) = find_reader(engine, target.pid, options, tries)?;
     method.mode = match options.mode {
         Some(Mode::Gil) if method.mode != Mode::Gil => {
             let message = format!(
@@ -113,7 +114,8 @@ fn prepare(
         }
         names => names?,
     };
-    let sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
+    let mut sampler = ProcessSampler::new(Arc::clone(target), method.mode, reader, options.limits, names)?;
+    sampler.tasks = tasks;
     method.missing_states = sampler.missing_states();
     Ok((sampler, method))
 }
@@ -124,7 +126,7 @@ fn find_reader(
     pid: i32,
     options: &SamplingOptions,
     tries: u32,
-) -> Result<(Box<dyn StackReader>, SamplingMethod), Failure> {
+) -> Result<(Box<dyn StackReader>, SamplingMethod, Option<TaskReader>), Failure> {
     if options.reader != Some(ReaderKind::PySpy) {
         match CpythonReader::attach(pid, Some(&engine.reader_processes), options.max_depth) {
             Ok(reader) => {
@@ -135,7 +137,12 @@ fn find_reader(
                     missing_states: Vec::new(),
                     names_problem: None,
                 };
-                return Ok((Box::new(reader), method));
+                let new = |_| {
+                    let (layout, depth) = (reader.layout(), options.max_depth);
+                    TaskReader::new(pid, layout, &reader.python(), depth, options.max_tasks)
+                };
+                let tasks = options.tasks_period_ns.and_then(new);
+                return Ok((Box::new(reader), method, tasks));
             }
             Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
             Err(failure) if failure.kind == EXCEEDED => return Err(failure),
@@ -155,7 +162,7 @@ fn find_reader(
         missing_states: Vec::new(),
         names_problem: None,
     };
-    Ok((Box::new(reader), method))
+    Ok((Box::new(reader), method, None))
 }
 
 fn cannot_open(pid: i32, error: &io::Error) -> AttachError {

@@ -1,5 +1,6 @@
 //! A batch: the counts between two calls of `take`, and their quality.
 
+use crate::asyncio::task_counts::{TaskBatch, TaskCounts};
 use crate::ptrace::ptrace_stop::StopStats;
 use crate::sampler::counts::{Counts, Sample, StateCounts, ThreadLabel};
 use crate::stacks::stack_interner::{FrameId, FrameTexts, StackId, StackInterner};
@@ -21,6 +22,7 @@ pub struct OpenBatch {
     began: ClockReading,
     quality: Quality,
     counts: Counts,
+    pub tasks: TaskCounts,
 }
 
 /// The quality of a batch: sums over its ticks.
@@ -49,6 +51,8 @@ pub struct Batch {
     pub samples: u64,
     /// Samples counted under `(other)`.
     pub other: u64,
+    /// None if no tasks were read.
+    pub tasks: Option<TaskBatch>,
     counted: Vec<CountedRow>,
     texts: FrameTexts,
 }
@@ -62,7 +66,12 @@ const CLOCK_STEP_NS: u64 = 1_000_000_000;
 
 impl OpenBatch {
     pub fn new(began: ClockReading, max_stacks: usize) -> OpenBatch {
-        OpenBatch { began, quality: Quality::default(), counts: Counts::new(max_stacks) }
+        OpenBatch {
+            began,
+            quality: Quality::default(),
+            counts: Counts::new(max_stacks),
+            tasks: TaskCounts::default(),
+        }
     }
 
     pub fn add_samples(&mut self, samples: &[Sample]) {
@@ -114,6 +123,7 @@ impl OpenBatch {
             quality: std::mem::take(&mut self.quality),
             samples: counts.total(),
             other: counts.other + cut,
+            tasks: self.tasks.close(interner, &texts, MAX_TEXT_BYTES),
             counted,
             texts,
         }
@@ -149,6 +159,16 @@ fn fit_rows(
 }
 
 impl Batch {
+    /// Await stacks of tasks (stack, state, sum of weights), sorted as `rows` are.
+    pub fn task_rows(&self) -> Vec<(String, &'static str, f64)> {
+        let rows = self.tasks.iter().flat_map(|tasks| &tasks.rows);
+        let mut rows: Vec<_> = rows
+            .map(|(frames, state, weight)| (self.texts.folded(frames), state.as_str(), *weight))
+            .collect();
+        rows.sort_unstable_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
+        rows
+    }
+
     /// Rows (thread, stack, samples of each state), sorted so that equal counts give equal lists.
     pub fn rows(&self) -> Vec<(String, String, StateCounts)> {
         let row = |(label, frames, states): &CountedRow| {

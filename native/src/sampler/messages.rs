@@ -28,6 +28,10 @@ pub struct SamplingOptions {
     pub timed_names: bool,
     /// Maximum of timed samples.
     pub timed: usize,
+    /// None: tasks are not read.
+    pub tasks_period_ns: Option<u64>,
+    /// More tasks than this are read in part; at least 1.
+    pub max_tasks: usize,
 }
 
 /// Which reader reads the stacks.

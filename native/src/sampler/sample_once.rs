@@ -1,5 +1,7 @@
 //! One sample of one process: which threads ran, their stacks and their states.
 
+use crate::asyncio::task_counts::TaskReading;
+use crate::asyncio::task_reader::TaskReader;
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::cpu_affinity;
 use crate::linux::os::thread_cpu_ns;
@@ -39,6 +41,8 @@ pub struct ProcessSampler {
     last: LastSample,
     /// None unless thread names are requested.
     names: Option<ThreadNames>,
+    /// None unless tasks are requested and can be read.
+    pub tasks: Option<TaskReader>,
     /// The CPU on which the process last worked. A sampler that waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
 }
@@ -78,6 +82,7 @@ impl ProcessSampler {
             stopper,
             last: LastSample::default(),
             names,
+            tasks: None,
             cpu: None,
         })
     }
@@ -121,6 +126,30 @@ impl ProcessSampler {
     pub fn check_readable(&mut self, interner: &mut StackInterner) -> Result<(), Failure> {
         self.observe(interner)?;
         self.read_all(interner)
+    }
+
+    /// Reads the asyncio tasks. None if the process has none, or they cannot be read in this mode.
+    ///
+    /// # Errors
+    /// If no consistent reading was had.
+    pub fn read_tasks(&mut self, interner: &mut StackInterner) -> Option<Result<TaskReading, Failure>> {
+        if self.mode == Mode::Nonblocking {
+            return None;
+        }
+        let interpreter = self.tasks.as_mut()?.prepare()?;
+        if let Err(failure) = self.observe(interner) {
+            return Some(Err(failure));
+        }
+        let reader = self.tasks.as_mut()?;
+        let (stopper, threads) = (&mut self.stopper, &mut self.threads);
+        let read =
+            ConsistentReader { reader: &mut *reader, threads, interner }.read_shared(interpreter, stopper);
+        if !stopper.has_pending_stops() {
+            self.threads.end_displacement();
+        }
+        self.threads.restore_priority();
+        let missing = || Failure::new("read", &"no task was read");
+        Some(read.and_then(|()| self.tasks.as_mut().and_then(TaskReader::take_reading).ok_or_else(missing)))
     }
 
     fn observe(&mut self, interner: &StackInterner) -> Result<(), Failure> {

@@ -54,6 +54,19 @@ pub struct Batch {
     target_cpu_ns: u64,
     sampler_cpu_ns: u64,
     python: String,
+    tasks: Option<Py<TaskBatch>>,
+}
+
+/// Await stacks of asyncio tasks between two takes.
+#[pyclass(frozen, get_all, module = "sidelight_native")]
+pub struct TaskBatch {
+    rows: Py<PyList>,
+    readings: u64,
+    failed: u64,
+    tasks: f64,
+    ready: f64,
+    longest_ready_ns: u64,
+    loops: usize,
 }
 
 /// The last samples one by one.
@@ -80,7 +93,7 @@ impl Engine {
     }
 
     #[pyo3(signature = (pid, *, rate_hz, mode = "auto", max_depth = 1024, reader = "auto",
-                        thread_names = false, timed = 0, timed_names = false))]
+                        thread_names = false, timed = 0, timed_names = false, tasks_hz = 0.0, tasks_max = 64))]
     #[allow(clippy::too_many_arguments)]
     fn attach(
         &self,
@@ -93,9 +106,14 @@ impl Engine {
         thread_names: bool,
         timed: usize,
         timed_names: bool,
+        tasks_hz: f64,
+        tasks_max: usize,
     ) -> PyResult<Session> {
         if max_depth == 0 {
             return Err(PyValueError::new_err("max_depth must be at least 1"));
+        }
+        if tasks_max == 0 {
+            return Err(PyValueError::new_err("tasks_max must be at least 1"));
         }
         let options = SamplingOptions {
             period_ns: period_ns(rate_hz)?,
@@ -107,6 +125,8 @@ impl Engine {
             names: thread_names,
             timed_names,
             timed,
+            tasks_period_ns: period_of("tasks_hz", tasks_hz)?,
+            max_tasks: tasks_max,
         };
         let attached = py.detach(|| attach(&self.engine, pid, &options))?;
         let mode = match attached.method.mode {
@@ -223,7 +243,24 @@ impl Session {
                 (thread, stack, idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep)
             },
         );
+        let tasks = match &taken.tasks {
+            None => None,
+            Some(tasks) => {
+                let sums = tasks.sums;
+                let batch = TaskBatch {
+                    rows: PyList::new(py, py.detach(|| taken.task_rows()))?.unbind(),
+                    readings: sums.readings,
+                    failed: sums.failed,
+                    tasks: sums.tasks,
+                    ready: sums.ready,
+                    longest_ready_ns: sums.longest_ready_ns,
+                    loops: sums.loops,
+                };
+                Some(Py::new(py, batch)?)
+            }
+        };
         Ok(Batch {
+            tasks,
             counts: PyList::new(py, rows.collect::<Vec<_>>())?.unbind(),
             start_ns: taken.start_ns,
             duration_ns: taken.duration_ns,
@@ -279,11 +316,15 @@ fn reader_command(py: Python<'_>) -> PyResult<Vec<String>> {
 
 /// None pauses.
 fn period_ns(rate_hz: f64) -> PyResult<Option<u64>> {
+    period_of("rate_hz", rate_hz)
+}
+
+fn period_of(name: &str, rate_hz: f64) -> PyResult<Option<u64>> {
     match rate_hz {
         0.0 => Ok(None),
         rate_hz if rate_hz > 0.0 && rate_hz <= 10_000.0 => Ok(Some((1e9 / rate_hz) as u64)),
         _ => {
-            let message = format!("rate_hz must be at least 0 and at most 10000, not {rate_hz}");
+            let message = format!("{name} must be at least 0 and at most 10000, not {rate_hz}");
             Err(PyValueError::new_err(message))
         }
     }

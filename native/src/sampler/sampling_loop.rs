@@ -61,6 +61,8 @@ struct SampledProcess {
     sampler: ProcessSampler,
     session: Arc<SharedSession>,
     schedule: Schedule,
+    tasks_period_ns: Option<u64>,
+    tasks_due_ns: u64,
     wake_ns: u64,
     /// Until then its presence is not checked again.
     presence_valid_until_ns: u64,
@@ -170,8 +172,16 @@ impl SamplingLoop<'_> {
             return self.detach(sampler);
         }
         let schedule = Schedule::new(options.period_ns, monotonic_ns(), fastrand::f64());
-        let process =
-            SampledProcess { sampler, session, schedule, wake_ns: 0, presence_valid_until_ns: 0, panics: 0 };
+        let process = SampledProcess {
+            sampler,
+            session,
+            schedule,
+            tasks_period_ns: options.tasks_period_ns,
+            tasks_due_ns: 0,
+            wake_ns: 0,
+            presence_valid_until_ns: 0,
+            panics: 0,
+        };
         self.processes.insert(id, process);
         self.enqueue(id);
     }
@@ -269,8 +279,20 @@ impl SampledProcess {
         if outcome.is_err() {
             self.presence_valid_until_ns = 0;
         }
+        let mut stops = self.sampler.take_stops();
+        if let Some(period_ns) =
+            self.tasks_period_ns.filter(|_| outcome.is_ok() && self.tasks_due_ns <= began_ns)
+        {
+            let interval_ns = (period_ns as f64 * (0.5 + fastrand::f64())) as u64;
+            self.tasks_due_ns = match self.tasks_due_ns + interval_ns {
+                due_ns if due_ns > began_ns => due_ns,
+                _ => began_ns + interval_ns,
+            };
+            let tasks = guarded(|| self.sampler.read_tasks(&mut state.interner).transpose());
+            stops.add(self.sampler.take_stops());
+            state.count_tasks(tasks.as_ref().map(Option::as_ref).map_err(|(failure, _)| failure));
+        }
         let now_ns = monotonic_ns();
-        let stops = self.sampler.take_stops();
         let late_ns = self.schedule.advance(now_ns, stops.stopped_ns, fastrand::f64());
         if late_ns > 0 {
             // Others may go first there.

@@ -3,6 +3,7 @@
 //! One mutex guards all of it. The sampling thread locks it for the length of a tick, before it stops the target. A
 //! tick is counted at once, so `take` leaves no gap.
 
+use crate::asyncio::task_counts::TaskReading;
 use crate::linux::os::{monotonic_ns, unix_ns};
 use crate::linux::target::Target;
 use crate::ptrace::ptrace_stop::StopStats;
@@ -122,6 +123,15 @@ impl SessionState {
         }
         self.open.add_stops(stops);
         self.open.add_late(late_ns);
+    }
+
+    /// Counts a reading of tasks; None if there was nothing to read.
+    pub fn count_tasks(&mut self, outcome: Result<Option<&TaskReading>, &Failure>) {
+        match outcome {
+            Ok(None) => {}
+            Ok(Some(reading)) => self.open.tasks.add(reading),
+            Err(_) => self.open.tasks.add_failure(),
+        }
     }
 
     /// Ticks tried since the last take.

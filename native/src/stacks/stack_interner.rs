@@ -179,6 +179,11 @@ impl StackInterner {
         self.stacks.items.get(stack.0 as usize)?.clone()
     }
 
+    /// The folded text of a frame; None if it was dropped.
+    pub fn frame_text(&self, frame: FrameId) -> Option<&str> {
+        self.frames.items.get(frame.0 as usize)?.as_deref()
+    }
+
     pub fn stack_count(&self) -> usize {
         self.stacks.len()
     }

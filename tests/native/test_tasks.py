@@ -1,0 +1,107 @@
+"""The await stacks of asyncio tasks agree with what the process itself says about them."""
+
+import json
+from collections import Counter
+
+import pytest
+from sidelight_native import Engine, TaskBatch
+
+from tests.native.conftest import PYTHONS, wait_until
+
+VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13")]
+MARKERS = ("%5Bsleep]", "%5Block]", "[queue]", "[future]", "[task")
+
+
+def readings(pid: int, count: int, tasks_max: int) -> list[TaskBatch]:
+    """Take until there are so many readings."""
+    session = Engine().attach(pid, rate_hz=200, tasks_hz=100, tasks_max=tasks_max)
+    taken: list[TaskBatch] = []
+
+    def enough() -> bool:
+        if tasks := session.take().tasks:
+            taken.append(tasks)
+        return sum(batch.readings for batch in taken) >= count
+
+    wait_until(enough)
+    if tasks := session.stop().tasks:
+        taken.append(tasks)
+    return taken
+
+
+def functions(stack: str) -> list[str]:
+    """The functions of a stack, without lines, files, and what is awaited."""
+    return [frame.split(" (")[0] for frame in stack.split(";") if not frame.startswith(MARKERS)]
+
+
+def function_and_line(stack: str) -> list[str]:
+    frames = [frame for frame in stack.split(";") if not frame.startswith(MARKERS)]
+    return [f"{frame.split(' (')[0]}:{frame.rsplit(':', 1)[1].removesuffix(')')}" for frame in frames]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(start, tmp_path, version):
+    truth = tmp_path / "truth.json"
+    target = start("awaits", 3, truth, "still", python=str(PYTHONS[version]))
+    expected = Counter(
+        (state, ";".join(frames))
+        for state, frames in json.loads(truth.read_text())
+        if state != "task_running"
+    )
+    for batch in readings(target.pid, 3, 1000):
+        assert batch.failed == 0
+        assert batch.loops == 1
+        found = Counter[tuple[str, str]]()
+        for stack, state, weight in batch.rows:
+            if state != "task_running":
+                found[state, ";".join(function_and_line(stack))] += round(weight / batch.readings)
+        assert found == expected
+        assert sum(weight for _, state, weight in batch.rows if state == "task_running") == batch.readings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_task_waits_for_is_the_last_frame(start, tmp_path, version):
+    target = start("awaits", 1, tmp_path / "truth.json", "still", python=str(PYTHONS[version]))
+    rows = readings(target.pid, 1, 1000)[0].rows
+    last = {stack.split(" (")[0]: stack.rsplit(";", 1)[1] for stack, *_ in rows if ";" in stack}
+    assert last["sleeps"] == "%5Bsleep]"
+    assert last["gets"] == "[queue]"
+    assert last["outer"] == "%5Block]"
+    assert last["old_style"] == "[future]"
+    assert last["joins"] == "[task the child]"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_subset_stands_for_all_tasks(start, tmp_path, version):
+    truth = tmp_path / "truth.json"
+    target = start("awaits", 625, truth, "still", python=str(PYTHONS[version]))
+    expected = len(json.loads(truth.read_text()))
+    assert expected > 10_000
+    batches = readings(target.pid, 40, 64)
+    count = sum(batch.readings for batch in batches)
+    assert sum(batch.failed for batch in batches) == 0
+    # One more where the running task was not in the subset.
+    for batch in batches:
+        assert expected - 200 <= batch.tasks / batch.readings <= expected + 1
+    shares = Counter[str]()
+    for batch in batches:
+        for stack, _, weight in batch.rows:
+            shares[functions(stack)[0]] += weight / count
+    # A kind of 625 tasks among 10,000; six standard deviations of its mean over 40 readings of 64.
+    assert 625 - 6 * 93 < shares["sleeps"] < 625 + 6 * 93
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_loop_that_never_rests_gives_no_impossible_stack(start, tmp_path, version):
+    target = start("awaits", 20, tmp_path / "truth.json", "moving", python=str(PYTHONS[version]))
+    possible = {
+        ("stay",),
+        ("outer", "middle", "leaf", "Event.wait"),
+        ("turns",),
+        ("turns", "turn"),
+        ("turns", "turn", "sleep"),
+        ("turns", "turn", "sleep", "__sleep0"),
+    }
+    batches = readings(target.pid, 100, 1000)
+    assert {tuple(functions(stack)) for batch in batches for stack, *_ in batch.rows} <= possible
+    for batch in batches:
+        assert batch.tasks == 41 * batch.readings
