@@ -39,7 +39,7 @@ class Engine:
         `thread_names`: tell threads apart by the names the program gave them. `timed`: keep this many
         samples one by one, for `timeline`. `timed_names`: there threads bear their names, also where what is
         counted is told apart by "main" and "other". `tasks_hz`: read the asyncio tasks of the main interpreter
-        so often, at most at every tick; 0: never. Tasks of CPython 3.11 to 3.13 can be read. `tasks_max`: of
+        so often, at most at every tick; 0: never. Tasks of CPython 3.11 to 3.14 can be read. `tasks_max`: of
         more tasks a random subset of this size is read.
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or

@@ -89,6 +89,7 @@ pub mod asyncio {
     pub mod task_layout;
     pub mod objects;
     pub mod task_sources;
+    pub mod task_lists;
     pub mod await_chain;
     pub mod loop_lag;
     pub mod task_counts;

@@ -3,7 +3,7 @@
 //! All chains are followed together, one link at a time: a link of all tasks is one read.
 
 use crate::asyncio::objects::{read_each, Kind, Objects};
-use crate::asyncio::task_layout::{LOCALS, NEXT, STACK_TOP};
+use crate::asyncio::task_layout::{NEXT, STACK_TOP, TAGS};
 use crate::cpython::code_objects::CodePosition;
 use crate::cpython::cpython_layout::{FrameLayout, INSTRUCTION_BYTES, TYPE};
 use crate::linux::memory::{int, word, Fault, Memory};
@@ -14,6 +14,8 @@ const MAX_LINKS: usize = 1000;
 const FIRST_BYTES: usize = 400;
 /// As much as every generator has.
 const LEAST_BYTES: usize = 160;
+/// Larger objects are none.
+const MAX_OBJECT: usize = 1 << 20;
 const WORD: usize = size_of::<usize>();
 
 /// The end of one chain.
@@ -67,14 +69,17 @@ pub fn follow(
                     let instruction = word(object, at.frame + frame.instruction);
                     chains[link.chain].positions.push(CodePosition { code, instruction });
                     if object[at.frame_state] as i8 == at.suspended {
-                        let top = int(object, at.frame + STACK_TOP);
-                        let top = usize::try_from(top).map_err(|_| Fault { address: link.address })?;
-                        let top = at.frame + LOCALS + top * WORD;
-                        suspended.push((link.chain, link.address, top.wrapping_sub(WORD), instruction));
-                        next.push(match object.get(top - WORD..top) {
-                            Some(entry) if top > at.frame + LOCALS => word(entry, 0),
-                            _ => 0,
-                        });
+                        let locals = at.frame + at.locals;
+                        let top = match at.has_stack_references {
+                            true => word(object, at.frame + STACK_TOP).checked_sub(link.address),
+                            false => usize::try_from(int(object, at.frame + STACK_TOP))
+                                .ok()
+                                .map(|top| locals + top * WORD),
+                        };
+                        let top = top.filter(|&top| top > locals && top < MAX_OBJECT);
+                        let top = top.ok_or(Fault { address: link.address })? - WORD;
+                        suspended.push((link.chain, link.address, top, instruction));
+                        next.push(object.get(top..top + WORD).map_or(0, |entry| word(entry, 0)));
                     }
                 }
                 Kind::Wrapper => {
@@ -106,6 +111,9 @@ pub fn follow(
         {
             if address == 0 && object != 0 {
                 address = memory.word(object.wrapping_add(top))?;
+            }
+            if at.has_stack_references && object != 0 {
+                address &= !TAGS;
             }
             if address != 0 {
                 links.push(Link { chain, address });

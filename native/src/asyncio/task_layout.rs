@@ -1,8 +1,8 @@
-//! Offsets of asyncio's objects, and of generators, in CPython 3.11 to 3.13.
+//! Offsets of asyncio's objects, and of generators, in CPython 3.11 to 3.14.
 //!
 //! They are offsetof of TaskObj (Modules/_asynciomodule.c), PyGenObject (Include/cpython/genobject.h; in 3.13
-//! Include/internal/pycore_genobject.h) and `_PyInterpreterFrame` (Include/internal/pycore_frame.h) of 3.11.7, 3.12.1
-//! and 3.13.0. The size of `_asyncio.Task` is compared with the process before any of them is used.
+//! Include/internal/pycore_genobject.h) and `_PyInterpreterFrame` (Include/internal/pycore_frame.h) of 3.11.7, 3.12.1,
+//! 3.13.0 and 3.14.8; those of 3.14's lists are from the section `.AsyncioDebug` of its `_asyncio`. The size of `_asyncio.Task` is compared with the process before any of them is used.
 
 /// All offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +20,26 @@ pub struct TaskLayout {
     pub executing: i8,
     /// Any suspended generator has that state: the argument of its next instruction tells whether it waits.
     pub needs_instruction: bool,
+    /// Of `_PyInterpreterFrame`: its locals.
+    pub locals: usize,
+    /// The top of a stack is a pointer, and its entries have tags in their lowest bits.
+    pub has_stack_references: bool,
+    /// Where lists of tasks are.
+    pub lists: Option<TaskLists>,
     /// Where an instance keeps its attributes.
     pub attributes: Attributes,
+}
+
+/// Where lists of tasks are, since 3.14.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskLists {
+    /// Of TaskObj.
+    pub node: usize,
+    /// Of PyInterpreterState.
+    pub interpreter_head: usize,
+    /// Of `_PyThreadStateImpl`.
+    pub thread_head: usize,
+    pub running: usize,
 }
 
 /// Where an instance keeps its attributes.
@@ -40,9 +58,10 @@ pub const LOOP: usize = 16;
 /// The bits of the state of a future.
 pub const STATE_MASK: u8 = 3;
 pub const PENDING: u8 = 0;
-/// Of `_PyInterpreterFrame`: the size of its stack, an int, and its locals.
+/// Of `_PyInterpreterFrame`: the size of its stack, an int, or a pointer to its top.
 pub const STACK_TOP: usize = 64;
-pub const LOCALS: usize = 72;
+/// The tags of an entry of a stack.
+pub const TAGS: usize = 3;
 /// Of iterators over another awaitable: that.
 pub const NEXT: usize = 16;
 /// Of weak references.
@@ -60,20 +79,33 @@ impl TaskLayout {
             suspended: -1,
             executing: 0,
             needs_instruction: true,
+            locals: 72,
+            has_stack_references: false,
+            lists: None,
             attributes: Attributes::Pointers,
         };
         let python_3_12 =
             TaskLayout { frame_state: 67, frame: 72, attributes: Attributes::Tagged, ..python_3_11 };
+        let python_3_13 = TaskLayout {
+            size: 144,
+            state: 96,
+            waiter: 112,
+            needs_instruction: false,
+            attributes: Attributes::Inline,
+            ..python_3_12
+        };
         match minor {
             11 => Some(python_3_11),
             12 => Some(python_3_12),
-            13 => Some(TaskLayout {
-                size: 144,
-                state: 96,
-                waiter: 112,
-                needs_instruction: false,
-                attributes: Attributes::Inline,
-                ..python_3_12
+            13 => Some(python_3_13),
+            14 => Some(TaskLayout {
+                size: 168,
+                state: 104,
+                waiter: 120,
+                locals: 80,
+                has_stack_references: true,
+                lists: Some(TaskLists { node: 152, interpreter_head: 10880, thread_head: 880, running: 872 }),
+                ..python_3_13
             }),
             _ => None,
         }

@@ -11,6 +11,7 @@ use crate::asyncio::loop_lag::{LoopLag, ReadyQueue};
 use crate::asyncio::objects::{read_each, Kind, Objects};
 use crate::asyncio::task_counts::{TaskReading, TaskState};
 use crate::asyncio::task_layout::{TaskLayout, LOOP, PENDING, REFERENT, STATE_MASK};
+use crate::asyncio::task_lists::follow_rings;
 use crate::asyncio::task_sources::TaskSources;
 use crate::cpython::by_address::ByAddress;
 use crate::cpython::code_objects::{CodeObjects, CodePosition};
@@ -54,6 +55,8 @@ pub struct TaskReader {
     /// The queue of each loop; 0 if it has none.
     queues: ByAddress<usize>,
     lag: LoopLag,
+    /// Nodes of lists of tasks, as of the last reading.
+    nodes: Vec<usize>,
     deadline: Option<Instant>,
     seed: u64,
     /// The first reading of an attempt, and what became of it.
@@ -115,6 +118,7 @@ impl TaskReader {
             search_ns: 0,
             queues: ByAddress::default(),
             lag: LoopLag::default(),
+            nodes: Vec::new(),
             deadline: None,
             seed: 0,
             listing: None,
@@ -159,8 +163,24 @@ impl TaskReader {
             }
             members.extend(objects.set(memory, set)?.into_iter().map(|member| (member, weak)));
         }
-        let running: Vec<usize> =
-            objects.dict(memory, sources.current)?.into_iter().map(|(_, task)| task).collect();
+        let mut running: Vec<usize> = match sources.current {
+            0 => Vec::new(),
+            current => objects.dict(memory, current)?.into_iter().map(|(_, task)| task).collect(),
+        };
+        if let Some(lists) = objects.at.lists {
+            let threads: Vec<usize> = self.states.iter().map(|(address, _)| address).collect();
+            let current: Vec<usize> = threads.iter().map(|thread| thread + lists.running).collect();
+            let mut bytes = Vec::new();
+            read_each(memory, &current, WORD, &mut bytes);
+            running.extend(bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0)).filter(|&task| task != 0));
+            let heads: Vec<usize> = std::iter::once(self.interpreter + lists.interpreter_head)
+                .chain(threads.iter().map(|thread| thread + lists.thread_head))
+                .collect();
+            follow_rings(memory, &heads, &mut self.nodes)?;
+            members.extend(self.nodes.iter().map(|node| (node.wrapping_sub(lists.node), false)));
+        }
+        running.sort_unstable();
+        running.dedup();
         let population = members.len();
         let count = population.min(self.max_tasks);
         let mut random = fastrand::Rng::with_seed(self.seed);

@@ -11,7 +11,7 @@ const MODULE_DICT: usize = 16;
 pub struct TaskSources {
     /// Sets, and whether their members are weak references.
     pub sets: Vec<(usize, bool)>,
-    /// `_current_tasks`, a dict of the running task of each loop.
+    /// `_current_tasks`, a dict of the running task of each loop; 0 without one.
     pub current: usize,
 }
 
@@ -37,8 +37,7 @@ impl TaskSources {
             }
             found.sets.push((set, weak));
         }
-        let Some(current) = objects.find(memory, &names, "_current_tasks") else { return Ok(None) };
-        found.current = current;
+        found.current = objects.find(memory, &names, "_current_tasks").unwrap_or(0);
         Ok((!found.sets.is_empty()).then_some(found))
     }
 }
