@@ -1,12 +1,13 @@
 """The await stacks of asyncio tasks agree with what the process itself says about them."""
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 from sidelight_native import Engine, TaskBatch
 
-from tests.native.conftest import PYTHONS, wait_until
+from tests.native.conftest import PYTHONS, Start, wait_until
 
 VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13")]
 MARKERS = ("%5Bsleep]", "%5Block]", "[queue]", "[future]", "[task")
@@ -39,7 +40,9 @@ def function_and_line(stack: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(start, tmp_path, version):
+def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(
+    start: Start, tmp_path: Path, version: str
+) -> None:
     truth = tmp_path / "truth.json"
     target = start("awaits", 3, truth, "still", python=str(PYTHONS[version]))
     expected = Counter(
@@ -59,7 +62,7 @@ def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(start, tm
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_a_task_waits_for_is_the_last_frame(start, tmp_path, version):
+def test_what_a_task_waits_for_is_the_last_frame(start: Start, tmp_path: Path, version: str) -> None:
     target = start("awaits", 1, tmp_path / "truth.json", "still", python=str(PYTHONS[version]))
     rows = readings(target.pid, 1, 1000)[0].rows
     last = {stack.split(" (")[0]: stack.rsplit(";", 1)[1] for stack, *_ in rows if ";" in stack}
@@ -71,7 +74,7 @@ def test_what_a_task_waits_for_is_the_last_frame(start, tmp_path, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_subset_stands_for_all_tasks(start, tmp_path, version):
+def test_a_subset_stands_for_all_tasks(start: Start, tmp_path: Path, version: str) -> None:
     truth = tmp_path / "truth.json"
     target = start("awaits", 625, truth, "still", python=str(PYTHONS[version]))
     expected = len(json.loads(truth.read_text()))
@@ -82,7 +85,7 @@ def test_a_subset_stands_for_all_tasks(start, tmp_path, version):
     # One more where the running task was not in the subset.
     for batch in batches:
         assert expected - 200 <= batch.tasks / batch.readings <= expected + 1
-    shares = Counter[str]()
+    shares = defaultdict[str, float](float)
     for batch in batches:
         for stack, _, weight in batch.rows:
             shares[functions(stack)[0]] += weight / count
@@ -91,7 +94,9 @@ def test_a_subset_stands_for_all_tasks(start, tmp_path, version):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_loop_that_never_rests_gives_no_impossible_stack(start, tmp_path, version):
+def test_a_loop_that_never_rests_gives_no_impossible_stack(
+    start: Start, tmp_path: Path, version: str
+) -> None:
     target = start("awaits", 20, tmp_path / "truth.json", "moving", python=str(PYTHONS[version]))
     possible = {
         ("stay",),

@@ -194,6 +194,8 @@ mod tests {
             names: false,
             timed_names: false,
             timed: 0,
+            tasks_period_ns: None,
+            max_tasks: 64,
         };
         engine.start_session(sampler, &options, 0).unwrap()
     }

@@ -1,7 +1,7 @@
 """asyncio tasks of all kinds, and the truth about them.
 
-Writes the stacks of all tasks to argv[2] with argv[1] tasks of each kind, says "ready" and stands still in its loop's
-thread until its standard input ends. With argv[3] "moving" it says "ready" and keeps its loop busy.
+Writes the stacks of all tasks to argv[2] with argv[1] tasks of each kind, says "ready" and stands still in
+its loop's thread until standard input ends. With argv[3] "moving" it says "ready" and keeps its loop busy.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ import os
 import sys
 import types
 from asyncio import tasks
+from pathlib import Path
 
-COUNT, FILE = int(sys.argv[1]), sys.argv[2]
+COUNT, FILE = int(sys.argv[1]), Path(sys.argv[2])
 
 
 async def leaf(event):
@@ -117,9 +118,7 @@ def awaited(task):
         elif hasattr(chain, "ag_code"):
             code, frame, chain = chain.ag_code, chain.ag_frame, chain.ag_await
         elif type(chain).__name__ in ("async_generator_asend", "anext_awaitable", "coroutine_wrapper"):
-            chain = ctypes.cast(
-                ctypes.c_uint64.from_address(id(chain) + 16).value, ctypes.py_object
-            ).value
+            chain = ctypes.cast(ctypes.c_uint64.from_address(id(chain) + 16).value, ctypes.py_object).value
             continue
         else:
             break
@@ -162,8 +161,7 @@ async def stay(event):
         loop.set_task_factory(None)
     await asyncio.sleep(0.1)
     keep.append(asyncio.create_task(soon()))
-    with open(FILE, "w") as file:
-        json.dump(truth(), file)
+    FILE.write_text(json.dumps(truth()))
     print("ready", flush=True)
     os.read(0, 1)
 
