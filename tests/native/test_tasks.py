@@ -9,7 +9,7 @@ from sidelight_native import Engine, TaskBatch
 
 from tests.native.conftest import PYTHONS, Start, wait_until
 
-VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13")]
+VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13", "14")]
 MARKERS = ("%5Bsleep]", "%5Block]", "[queue]", "[future]", "[task")
 
 

@@ -77,9 +77,13 @@ pub fn follow(
                                 .map(|top| locals + top * WORD),
                         };
                         let top = top.filter(|&top| top > locals && top < MAX_OBJECT);
-                        let top = top.ok_or(Fault { address: link.address })? - WORD;
+                        // Its stack is empty: it may not wait, or was read while it changed.
+                        let top = top.map_or(0, |top| top - WORD);
                         suspended.push((link.chain, link.address, top, instruction));
-                        next.push(object.get(top..top + WORD).map_or(0, |entry| word(entry, 0)));
+                        next.push(match object.get(top..top + WORD) {
+                            Some(entry) if top > 0 => word(entry, 0),
+                            _ => 0,
+                        });
                     }
                 }
                 Kind::Wrapper => {
@@ -92,17 +96,16 @@ pub fn follow(
         }
         let mut waits = vec![true; suspended.len()];
         if at.needs_instruction {
-            let resumes: Vec<usize> =
-                suspended.iter().map(|link| link.3.wrapping_add(INSTRUCTION_BYTES)).collect();
-            let resumes: Vec<usize> = resumes
-                .into_iter()
-                .zip(&suspended)
-                .map(|(address, link)| if link.1 == 0 { links[0].address } else { address })
-                .collect();
+            // A wrapper has none.
+            let resume = |&(_, object, _, instruction): &(usize, usize, usize, usize)| match object {
+                0 => links[0].address,
+                _ => instruction.wrapping_add(INSTRUCTION_BYTES),
+            };
+            let resumes: Vec<usize> = suspended.iter().map(resume).collect();
             read_each(memory, &resumes, INSTRUCTION_BYTES, &mut more);
-            for (n, link) in suspended.iter().enumerate().filter(|(_, link)| link.1 != 0) {
+            for (n, &(_, object, ..)) in suspended.iter().enumerate() {
                 // The argument of RESUME: 2 after `yield from`, 3 after `await`.
-                waits[n] = link.1 == 0 || more[n * INSTRUCTION_BYTES + 1] >= 2;
+                waits[n] = object == 0 || more[n * INSTRUCTION_BYTES + 1] >= 2;
             }
         }
         links.clear();
@@ -110,6 +113,9 @@ pub fn follow(
             next.into_iter().zip(suspended).zip(waits).filter(|(_, waits)| *waits)
         {
             if address == 0 && object != 0 {
+                if top == 0 {
+                    return Err(Fault { address: object });
+                }
                 address = memory.word(object.wrapping_add(top))?;
             }
             if at.has_stack_references && object != 0 {
