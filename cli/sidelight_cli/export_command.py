@@ -63,7 +63,7 @@ class ExportSettings:
     )
     type: str = setting(
         "wall",
-        "profile type: wall, cpu, gil, gil_wait or off_cpu",
+        "profile type: wall, cpu, gil, gil_wait, off_cpu or tasks",
         parse=make_choice_parser(*(kind.value for kind in ProfileType)),
     )
     from_: str = setting(

@@ -9,7 +9,7 @@ from typing import Final
 
 import xxhash
 
-from sidelight_model.counts import FURTHER_STATES, STATES, Counts
+from sidelight_model.counts import STATES, Counts
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.folded import Stack
 from sidelight_model.window import Window, count_truncated, encode_windows
@@ -19,6 +19,8 @@ MAX_THREAD_TIME_NS: Final = 10**17
 MAX_SAMPLES: Final = 10**12
 """The samples of MAX_THREAD_TIME_NS at 10 kHz."""
 _MAX_INT: Final = 2**63 - 1
+_FIRST_STATES: Final = STATES[:3]
+"""The states of the first format, which are in every digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class HashedWindow:
 
     `window` itself has no counts. `digest` is the XXH3 64-bit hash of the canonical header line of the
     window (as `encode_windows` writes it) followed by the columns hashes, idle, running and gil, and those of
-    FURTHER_STATES that have samples, as little-endian 64-bit integers. It is equal for equal windows,
+    the later states that have samples, as little-endian 64-bit integers. It is equal for equal windows,
     whatever the order of their stacks.
     """
 
@@ -100,7 +102,7 @@ def build_hashed_window(window: Window, hashed_stacks: HashedStacks) -> HashedWi
     digest = xxhash.xxh3_64(encode_windows([window]))
     digest.update(hashed_stacks.hashes)
     for state, column in zip(STATES, hashed_stacks.counts, strict=True):
-        if state not in FURTHER_STATES or any(column):
+        if state in _FIRST_STATES or any(column):
             digest.update(column)
     return HashedWindow(
         window,

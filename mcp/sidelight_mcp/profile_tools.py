@@ -327,6 +327,7 @@ def _name_time(profile_type: str) -> str:
         "wall": "thread time",
         "gil_wait": "time waiting for the GIL",
         "off_cpu": "time waiting off the CPU",
+        "tasks": "time of asyncio tasks",
     }[profile_type]
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sidelight_model.selectors import Matcher, Op, Selector
 
-ProfileType: TypeAlias = Literal["cpu", "wall", "gil", "gil_wait", "off_cpu"]
+ProfileType: TypeAlias = Literal["cpu", "wall", "gil", "gil_wait", "off_cpu", "tasks"]
 
 Service: TypeAlias = Annotated[str, Field(description="Name of the service, as list_services shows it.")]
 Namespace: TypeAlias = Annotated[str, Field(description="Kubernetes namespace. Empty: any namespace.")]
@@ -17,7 +17,8 @@ Kind: TypeAlias = Annotated[
     ProfileType,
     Field(
         description="cpu: time on a CPU. wall: all time of threads, also waiting. gil: time with the GIL. "
-        "gil_wait: time waiting for the GIL. off_cpu: time waiting for anything but a CPU or the GIL."
+        "gil_wait: time waiting for the GIL. off_cpu: time waiting for anything but a CPU or the GIL. "
+        "tasks: time of asyncio tasks by their await stack, running or waiting."
     ),
 ]
 Start: TypeAlias = Annotated[

@@ -1,4 +1,4 @@
-"""Samples of a stack by the state of its thread.
+"""Samples of a stack by the state of its thread, or of its asyncio task.
 
 The fields of `Counts` are the only list of states. The window, the store, exports and answers derive theirs
 from it, so a new state is a new field at its end.
@@ -15,7 +15,8 @@ class ProfileType(StrEnum):
     """The kind of time in a profile.
 
     wall: all time; cpu: time on a CPU; gil: time on a CPU holding the GIL; gil_wait: time waiting for the
-    GIL; off_cpu: time waiting for something other than a CPU or the GIL.
+    GIL; off_cpu: time waiting for something other than a CPU or the GIL; tasks: time of asyncio tasks,
+    running or waiting. All but tasks are time of threads.
     """
 
     WALL = "wall"
@@ -23,21 +24,27 @@ class ProfileType(StrEnum):
     GIL = "gil"
     GIL_WAIT = "gil_wait"
     OFF_CPU = "off_cpu"
+    TASKS = "tasks"
 
     @property
     def is_cpu_time(self) -> bool:
-        """Whether its rate is in cores; other rates are in threads."""
+        """Whether its rate is in cores; other rates are in threads or tasks."""
         return self in (ProfileType.CPU, ProfileType.GIL)
 
 
 class Counts(NamedTuple):
-    """Samples of one stack, partitioned by state; also used for nanoseconds.
+    """Samples of one stack by state; also used for nanoseconds.
+
+    The states of threads partition the samples of threads, those of tasks the samples of tasks.
 
     idle: the thread waited for an unknown reason; running: it was on a CPU without a sign that it held the
     GIL; gil: it held the GIL; cpu_wait: it was runnable and had no CPU, whether it held the GIL or not;
     gil_wait: it slept until it gets the GIL; lock: until it gets another lock, also of processes or files;
     poll: until any of some descriptors is ready; io: until bytes of a socket, pipe or file are transferred;
     sleep: until a point in time.
+
+    task_running: the task ran; task_ready: it waited until its event loop runs it; task_waiting: it awaited
+    something.
     """
 
     idle: int = 0
@@ -49,10 +56,13 @@ class Counts(NamedTuple):
     poll: int = 0
     io: int = 0
     sleep: int = 0
+    task_running: int = 0
+    task_ready: int = 0
+    task_waiting: int = 0
 
     @property
     def wall(self) -> int:
-        return sum(self)
+        return self.for_type(ProfileType.WALL)
 
     @property
     def cpu(self) -> int:
@@ -77,19 +87,22 @@ ZERO = Counts()
 
 STATES: Final = Counts._fields
 """The states in the order of their numbers in recordings."""
-FURTHER_STATES: Final = STATES[3:]
-"""States that windows of format 1 and older files do not have."""
+THREAD_STATES: Final = STATES[:-3]
+TASK_STATES: Final = STATES[-3:]
+FURTHER_STATES: Final = THREAD_STATES[3:]
+"""States of threads that windows of format 1 and older files do not have."""
 ON_CPU_STATES: Final = ("running", "gil")
 OFF_CPU_STATES: Final = ("idle", "lock", "poll", "io", "sleep")
 """States of threads that wait for something other than a CPU or the GIL."""
 WAIT_REASONS: Final = OFF_CPU_STATES[1:]
 """States of waiting threads that count as idle where the reason of a wait is unknown."""
 STATES_BY_TYPE: Final = {
-    ProfileType.WALL: STATES,
+    ProfileType.WALL: THREAD_STATES,
     ProfileType.CPU: ON_CPU_STATES,
     ProfileType.GIL: ("gil",),
     ProfileType.GIL_WAIT: ("gil_wait",),
     ProfileType.OFF_CPU: OFF_CPU_STATES,
+    ProfileType.TASKS: TASK_STATES,
 }
 STATE_FRAMES: Final = tuple("" if state == "running" else f"[{state}]" for state in STATES)
 """The pseudo-frame of each state in folded text; running has none."""

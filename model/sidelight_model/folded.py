@@ -81,25 +81,25 @@ def parse_folded_lines(
 
 
 def render_folded(
-    counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
+    counts: Mapping[Stack, Counts], kind: ProfileType | None = ProfileType.WALL, *, states: bool = True
 ) -> str:
     """Render folded text with sorted stacks, so that equal counts give equal text.
 
-    `kind` selects the states. With `states` false the states of a stack are added up and the pseudo-frames
+    `kind` selects the states; None selects all, of threads and of tasks. With `states` false the states of a stack are added up and the pseudo-frames
     are omitted, for tools that would show `[gil]` as a function.
     """
     return "".join(render_folded_lines(counts, kind, states=states))
 
 
 def render_folded_lines(
-    counts: Mapping[Stack, Counts], kind: ProfileType = ProfileType.WALL, *, states: bool = True
+    counts: Mapping[Stack, Counts], kind: ProfileType | None = ProfileType.WALL, *, states: bool = True
 ) -> Iterable[str]:
     """Yield the lines of `render_folded`, each with its newline."""
-    selected = STATES_BY_TYPE[kind]
+    selected = STATES_BY_TYPE[kind] if kind else STATES
     for stack in sorted(counts):
         count = counts[stack]
         if not states:
-            if total := count.for_type(kind):
+            if total := count.for_type(kind) if kind else sum(count):
                 yield f"{stack} {total}\n"
             continue
         for state, samples, suffix in zip(STATES, count, _STATE_SUFFIXES, strict=True):

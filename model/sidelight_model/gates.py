@@ -1,8 +1,8 @@
 """Gates for CI: the condition `cpu>+3%` fails if B takes over 3 % more CPU than A.
 
     condition  SUBJECT (">" ["+"] | "<" "-") NUMBER UNIT     blanks are allowed between the parts
-    SUBJECT    rate | cpu | wall | gil | gil_wait | off_cpu | idle | depth.mean | depth.p50 | depth.p95
-               | depth.p99 | depth.max | function:PATTERN | self:PATTERN | share:PATTERN
+    SUBJECT    rate | cpu | wall | gil | gil_wait | off_cpu | tasks | idle | depth.mean | depth.p50
+               | depth.p95 | depth.p99 | depth.max | function:PATTERN | self:PATTERN | share:PATTERN
     UNIT       %     of what the subject is in A
                pp    points of A's total: of its wall time for idle, else of its time of the requested type;
                      points of the profile for share
@@ -41,7 +41,7 @@ from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.selectors import FullMatch, PatternCheck, check_pattern, is_full_match
 
 MAX_CHARACTERS: Final = 1024
-TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil", "gil_wait", "off_cpu")
+TIME_SUBJECTS: Final = ("rate", "cpu", "wall", "gil", "gil_wait", "off_cpu", "tasks")
 DEPTH_SUBJECTS: Final = ("depth.mean", "depth.p50", "depth.p95", "depth.p99", "depth.max")
 FUNCTION_SUBJECTS: Final = ("function", "self", "share")
 ABSOLUTE_UNITS: Final = ("ms", "s")
@@ -358,6 +358,7 @@ _SUBJECT_NAMES: Final = {
     "gil": "GIL time",
     "gil_wait": "time waiting for the GIL",
     "off_cpu": "time waiting off the CPU",
+    "tasks": "time of asyncio tasks",
     "idle": "idle share",
     "depth.mean": "mean depth",
     "depth.p50": "median depth",

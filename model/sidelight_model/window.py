@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sidelight_model.counts import FURTHER_STATES, ZERO, Counts
@@ -19,11 +19,12 @@ from sidelight_model.folded import Stack, decode_line, parse_folded_lines, rende
 from sidelight_model.frames import TRUNCATED
 from sidelight_model.labels import LabelLimits, Labels
 
-WINDOW_FORMAT = 2
-"""A window whose sampler has none of FURTHER_STATES is in format 1, as from earlier clients."""
+WINDOW_FORMAT = 3
+"""A window without asyncio tasks is in format 2, or 1 if its sampler has none of FURTHER_STATES."""
 _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _MAX_INT = 2**63 - 1
 _MAX_ENTRIES = 32
+_MAX_TASK_COUNT = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +88,40 @@ class Quality:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskReadings:
+    """How the asyncio tasks of a process were read in a window.
+
+    readings: how often all tasks were listed
+    failed: how often they could not be; such a reading counts nowhere else
+    tasks, ready: the number of tasks, and of ready tasks, added up over the readings
+    longest_ready_ns: the longest time that a ready task was seen to wait for its event loop
+    loops: the largest number of event loops at once
+    """
+
+    readings: int = 0
+    failed: int = 0
+    tasks: int = 0
+    ready: int = 0
+    longest_ready_ns: int = 0
+    loops: int = 0
+
+    def plus(self, other: TaskReadings) -> TaskReadings:
+        return TaskReadings(
+            self.readings + other.readings,
+            self.failed + other.failed,
+            self.tasks + other.tasks,
+            self.ready + other.ready,
+            max(self.longest_ready_ns, other.longest_ready_ns),
+            max(self.loops, other.loops),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """Stacks of one process, counted from `start_ns` (Unix time) for `duration_ns`.
 
-    `period_ns` is the requested sampling period (10^9 / rate): the time that a sample stands for.
+    `period_ns` is the requested sampling period (10^9 / rate): the time that a sample stands for. `tasks` is
+    None if no asyncio tasks were read.
     """
 
     id: str
@@ -100,6 +131,7 @@ class Window:
     period_ns: int
     counts: Mapping[Stack, Counts]
     quality: Quality = field(default_factory=Quality)
+    tasks: TaskReadings | None = None
 
     @property
     def total(self) -> Counts:
@@ -128,7 +160,7 @@ class WindowLimits:
 def encode_windows(windows: Iterable[Window]) -> bytes:
     """Encode windows for the wire and the spool."""
     return "".join(
-        f"# {_render_header(window)}\n{render_folded(window.counts)}" for window in windows
+        f"# {_render_header(window)}\n{render_folded(window.counts, None)}" for window in windows
     ).encode()
 
 
@@ -198,7 +230,10 @@ def _render_header(window: Window) -> str:
     quality["missing_states"] = [state for state in missing if state not in FURTHER_STATES]
     states = [state for state in FURTHER_STATES if state not in missing]
     header = {
-        **({"format": WINDOW_FORMAT, "states": states} if states else {"format": 1}),
+        **({"format": 2, "states": states} if states else {"format": 1}),
+        **(
+            {"format": WINDOW_FORMAT, "states": states, "tasks": asdict(window.tasks)} if window.tasks else {}
+        ),
         "id": window.id,
         "labels": dict(window.labels),
         "start_ns": window.start_ns,
@@ -229,13 +264,15 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
     if not isinstance(raw, dict):
         raise BadHeader(number, "not a JSON object")
     window_format = raw.get("format")
-    if window_format not in (1, WINDOW_FORMAT) or isinstance(window_format, bool):
+    if window_format not in range(1, WINDOW_FORMAT + 1) or isinstance(window_format, bool):
         raise BadHeader(
             number, f"format {window_format!r} is not known here (this is format {WINDOW_FORMAT})"
         )
     field_names = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
-    if window_format == WINDOW_FORMAT:
+    if window_format > 1:
         field_names.add("states")
+    if window_format == WINDOW_FORMAT:
+        field_names.add("tasks")
     if unknown := sorted(set(raw) - field_names):
         raise BadHeader(number, f"unknown field {unknown[0]!r}")
     states = _parse_states(number, raw.get("states", []))
@@ -254,7 +291,8 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
         quality = replace(quality, missing_states=(*quality.missing_states, *absent))
     if truncated_samples > quality.truncated:
         quality = replace(quality, truncated=truncated_samples)
-    return Window(raw["id"], labels, start, duration, period, {}, quality)
+    tasks = _parse_tasks(number, raw["tasks"]) if "tasks" in raw else None
+    return Window(raw["id"], labels, start, duration, period, {}, quality, tasks)
 
 
 def count_truncated(counts: Mapping[Stack, Counts]) -> int:
@@ -276,6 +314,21 @@ def _parse_states(number: int, raw: object) -> list[str]:
                 number, f"state {state!r} is not known here: {', '.join(FURTHER_STATES)} can be in `states`"
             )
     return raw
+
+
+def _parse_tasks(number: int, raw: object) -> TaskReadings:
+    """Parse the field `tasks`: counts of which many windows are added up."""
+    if not isinstance(raw, dict):
+        raise BadHeader(number, "`tasks` is not a JSON object")
+    values = {
+        spec.name: _parse_int(number, raw, spec.name) for spec in fields(TaskReadings) if spec.name in raw
+    }
+    if unknown := sorted(set(raw) - set(values)):
+        raise BadHeader(number, f"unknown field `tasks.{unknown[0]}`")
+    for name, value in values.items():
+        if value > _MAX_TASK_COUNT and name != "longest_ready_ns":
+            raise BadHeader(number, f"`tasks.{name}` is above 10^12")
+    return TaskReadings(**values)
 
 
 def _parse_quality(number: int, raw: object) -> Quality:

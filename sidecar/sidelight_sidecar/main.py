@@ -96,6 +96,7 @@ async def serve(settings: SidecarSettings) -> int:
         max_depth=settings.max_depth,
         max_stacks=settings.max_stacks,
         max_stop_us=round(settings.max_stop_ms * 1000),
+        tasks_hz=settings.tasks_rate,
     )
     sampler = samplers.get(settings.mode)
     metrics.sampler.labels("command" if sampler.mode == "command" else "extension").set(1)

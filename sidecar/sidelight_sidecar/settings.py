@@ -24,6 +24,8 @@ SAMPLING_MODES = ("auto", "gil", "blocking", "nonblocking", "command")
 # Unwinding the C stack takes ten times as long: acceptable for a short capture, not for continuous sampling.
 CAPTURE_MODES = (*SAMPLING_MODES, "native")
 _MAX_WINDOW_SECONDS = 1800.0
+MAX_TASKS_RATE = 50
+"""Listing tasks costs microseconds for each, and a listing of many at once holds the event loop."""
 
 
 def _parse_pid(text: str) -> int:
@@ -89,6 +91,12 @@ class SidecarSettings(CollectorConnectionSettings):
         (), "custom label; may be repeated", parse=_parse_label, metavar="NAME=VALUE"
     )
     rate: int = setting(100, "samples per second, 1 to 1000", parse=house.parse_nonnegative_int, metavar="HZ")
+    tasks_rate: float = setting(
+        5.0,
+        "readings of asyncio tasks per second, at most 50; 0 for none",
+        parse=house.parse_seconds,
+        metavar="HZ",
+    )
     window_seconds: float = setting(10.0, "length of a window, 0.1 to 1800", parse=house.parse_positive_float)
     interval_seconds: float | None = setting(
         None,
@@ -400,6 +408,8 @@ def _check_bounds(settings: SidecarSettings) -> None:
         raise BadSetting("--max-depth must be from 2 to 4096", hint="py-spy reads at most 4096 frames.")
     if not 100 <= settings.max_stacks <= 100_000:
         raise BadSetting("--max-stacks must be from 100 to 100000", hint="Collectors take 100000 at most.")
+    if settings.tasks_rate > MAX_TASKS_RATE:
+        raise BadSetting(f"--tasks-rate must be from 0 to {MAX_TASKS_RATE}", hint="0 reads no asyncio tasks.")
     if settings.spool_max_bytes < 1 << 20:
         raise BadSetting("--spool-max-bytes must be at least 1M")
     if not 1 << 16 <= settings.batch_max_bytes <= 32 << 20:

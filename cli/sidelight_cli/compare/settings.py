@@ -27,7 +27,7 @@ DESCRIPTION: Final = (
     " whose time differs most, with intervals. A side is version:VERSION, or matchers such as "
     "'node=\"n3\"', over its own range if wanted; or give two files (folded text, speedscope's JSON, pprof,"
     " Austin). Sides that ran at different times are compared by shares of their profile. --fail-on says "
-    "what must not be: cpu>+3% (or wall, gil, gil_wait, off_cpu), idle<-5pp, depth.p95>+5 (or mean, p50, "
+    "what must not be: cpu>+3% (or wall, gil, gil_wait, off_cpu, tasks), idle<-5pp, depth.p95>+5 (or mean, p50, "
     "p99, max), function:PATTERN>+20%, share:PATTERN>+1pp, self:PATTERN>+2ms. Exits with 0 when nothing "
     "of that is so, 1 when something is, 2 when there is not enough data to tell (--wait SECONDS asks "
     "again), 3 when the sides cannot be compared; without --fail-on with 0 whatever the difference. "
@@ -108,8 +108,8 @@ class CompareSettings:
     )
     type: str = setting(
         "cpu",
-        "profile type: cpu, wall, gil, gil_wait or off_cpu",
-        parse=make_choice_parser("cpu", "wall", "gil", "gil_wait", "off_cpu"),
+        "profile type: cpu, wall, gil, gil_wait, off_cpu or tasks",
+        parse=make_choice_parser("cpu", "wall", "gil", "gil_wait", "off_cpu", "tasks"),
     )
     from_: str = setting(
         "",

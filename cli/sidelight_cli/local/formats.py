@@ -21,6 +21,7 @@ TYPE_DESCRIPTIONS = {
     ProfileType.GIL: "time holding the GIL",
     ProfileType.GIL_WAIT: "time waiting for the GIL",
     ProfileType.OFF_CPU: "time waiting off the CPU",
+    ProfileType.TASKS: "time of asyncio tasks",
 }
 
 

@@ -14,6 +14,7 @@ from sidelight_model.frames import OTHER, escape_frame
 from sidelight_model.profile import Profile
 from sidelight_sidecar.discovery.process_description import describe_process
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
+from sidelight_sidecar.samplers.task_samples import count_tasks, read_task_samples
 
 MAX_STACKS = 500_000
 
@@ -51,6 +52,7 @@ class LocalRecording:
         self._counts: dict[Stack, Counts] = {}
         self._qualities: dict[ProcessKey, SamplingQuality] = {}
         self._other_samples = 0
+        self._task_batches = 0
         self.timelines = TimelineBuilder()
 
     @property
@@ -65,6 +67,12 @@ class LocalRecording:
     def add(self, process_batch: ProcessBatch) -> None:
         for thread, stack, *states in process_batch.batch.counts:
             self._add_counts(self._roots.prepend_to(process_batch.proc, thread, stack), Counts(*states))
+        batch, tasks = process_batch.batch, read_task_samples(process_batch.batch)
+        if tasks is not None:
+            seed = self._task_batches = self._task_batches + 1
+            task_counts = count_tasks(tasks, batch.duration_ns, self._period_ns, seed)
+            for stack, counts in task_counts.items():
+                self._add_counts(self._roots.prepend_to(process_batch.proc, "asyncio", stack), counts)
         previous = self._qualities.get(process_batch.proc.key, SamplingQuality())
         self._qualities[process_batch.proc.key] = previous.append(
             SamplingQuality.from_batch(process_batch.batch)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from sidelight.settings import parse_settings
+from sidelight.settings import BadSetting, parse_settings
 from sidelight.terminal_output import CLEAR_LINE
 from sidelight_cli.local import output, record_report
 from sidelight_cli.local.formats import DocumentOptions, render_document
@@ -28,6 +28,7 @@ from sidelight_cli.local.sampling.target import (
 )
 from sidelight_cli.local.settings import DEFAULT_SECONDS, RECORD_DESCRIPTION, RecordSettings
 from sidelight_cli.local.signals import SignalWaiter, find_end_signal, stop_self
+from sidelight_model.counts import ProfileType
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.discovery.procfs import ProcFs
@@ -35,6 +36,7 @@ from sidelight_sidecar.samplers.sampler import SamplingError
 
 _TICK_SECONDS = 0.25
 _POLL_SECONDS = 0.02
+_TASKS_HZ = 5.0
 _MAX_NAMED_PROCESSES = 50
 _TIMELINE_SECONDS, _MAX_TIMELINE_SAMPLES = 300, 100_000
 """Capacity of a session's timeline: seconds of one thread's samples, and the maximum number of samples.
@@ -97,7 +99,10 @@ class RecordCommand:
             thread_names=settings.threads or timed > 0,
             timeline_samples=timed,
             include_children=settings.include_children,
+            tasks_hz=_TASKS_HZ if settings.type == ProfileType.TASKS else 0.0,
         )
+        if plan.tasks_hz and self._output.format == "speedscope":
+            raise BadSetting("--type tasks has no timeline", hint="Use --format folded or svg.")
         self._process_set = ProcessSet(engine, ProcFs(), plan, self._pid)
         self._recording = LocalRecording(settings.rate, RootFrames(settings.processes, settings.threads))
         self._progress = RecordProgressLine(sys.stderr) if program is None else None

@@ -17,7 +17,7 @@ from sidelight_collector.arrow_ops import (
 from sidelight_collector.query.select.pod_time import compute_union_ns, filter_process_rows, iter_pod_time
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 
 
 @dataclass(slots=True)
@@ -70,13 +70,12 @@ def summarize_usage(
     """
     key_values, table, process_rows = _number_rows(windows, keys)
     usages = [WindowUsage(key) for key in key_values]
-    states = STATES_BY_TYPE[ProfileType.WALL]
     grouped = table.group_by(["number", "period_ns"], use_threads=False).aggregate(
-        [("ts", "min"), ("end_ns", "max"), ("windows", "sum"), *((state, "sum") for state in states)]
+        [("ts", "min"), ("end_ns", "max"), ("windows", "sum"), *((state, "sum") for state in STATES)]
     )
     columns = (grouped[name] for name in ("number", "period_ns", "ts_min", "end_ns_max", "windows_sum"))
-    counts = {state: to_ints(grouped[f"{state}_sum"]) for state in states}
-    total_samples = list(map(sum, zip(*counts.values(), strict=True)))
+    counts = {state: to_ints(grouped[f"{state}_sum"]) for state in STATES}
+    total_samples = list(map(sum, zip(*(counts[state] for state in THREAD_STATES), strict=True)))
     type_samples = list(map(sum, zip(*(counts[state] for state in STATES_BY_TYPE[kind]), strict=True)))
     for (at, period, first, last, count), all_samples, samples in zip(
         zip(*map(to_ints, columns), strict=True), total_samples, type_samples, strict=True

@@ -36,7 +36,7 @@ from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability.sampling_summary import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import OFF_CPU_STATES, ON_CPU_STATES, STATES
+from sidelight_model.counts import OFF_CPU_STATES, ON_CPU_STATES, THREAD_STATES
 from sidelight_model.gates import Condition
 
 THREAD_KINDS: Final = ("main", "other")
@@ -78,7 +78,7 @@ def measure_idle_time(observations: SideObservations, thread: str | None) -> tup
     matrix of all thread time, and the number of idle samples.
     """
     rows = _mask_idle_windows(observations.windows.table, thread)
-    idle, all_seconds = (observations.sum_seconds(states, rows) for states in (OFF_CPU_STATES, STATES))
+    idle, all_seconds = (observations.sum_seconds(states, rows) for states in (OFF_CPU_STATES, THREAD_STATES))
     table = observations.windows.table
     samples = float(sum(to_float64_numpy(table[state])[rows].sum() for state in OFF_CPU_STATES))
     return idle, SideMatrix(all_seconds, observations.matrix.pods, observations.matrix.block_seconds), samples
@@ -152,7 +152,7 @@ def summarize_sampling(observations: SideObservations, requests: F64 | None) -> 
     )
     pod_seconds, alive = observations.matrix.total_exposure, float(observations.alive_seconds.sum())
     cpu = sum_seconds(process_rows["target_cpu_ns"])
-    samples = sum(int(to_int64_numpy(table[state]).sum()) for state in STATES)
+    samples = sum(int(to_int64_numpy(table[state]).sum()) for state in THREAD_STATES)
     truncated = sum_floats(table["truncated"])
     return SamplingSummary(
         windows=int(to_int64_numpy(table["windows"]).sum()),

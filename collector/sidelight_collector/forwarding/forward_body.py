@@ -7,7 +7,7 @@ from typing import Final
 
 from sidelight import __version__
 from sidelight_collector.stack_hashing import HashedWindow
-from sidelight_model.counts import STATES
+from sidelight_model.counts import THREAD_STATES
 from sidelight_model.export_formats.otlp_export import OtlpRequestBuilder
 from sidelight_model.export_formats.pprof import SAMPLES, ProfileTimes, StateRow, encode_profile
 from sidelight_model.export_formats.protobuf_writer import encode_message, encode_text
@@ -43,11 +43,14 @@ def encode_otlp(windows: Sequence[HashedWindow]) -> bytes:
 
 
 def iter_rows(row: HashedWindow) -> Iterator[StateRow]:
-    """Yield the stacks of a window by state."""
+    """Yield the stacks of a window by state.
+
+    Asyncio tasks are left out: receivers would add them to the time of threads.
+    """
     period_ns = row.window.period_ns
     for at, stack in enumerate(row.stacks):
         frames = split_stack(stack)
-        for state, column in zip(STATES, row.counts, strict=True):
+        for state, column in zip(THREAD_STATES, row.counts, strict=False):
             if count := column[at]:
                 yield StateRow(frames, state, count, count * period_ns)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.folded import split_stack
 from sidelight_model.frames import OTHER, Frame, strip_line_number, unescape_frame
@@ -134,7 +134,7 @@ def _build_side(
     states = dict.fromkeys(STATES, 0)
     for (_, state), ns in profile.times.items():
         states[state or _RUNNING] += max(round(ns / profile.period_ns), 1)
-    off_cpu = sum(states[state] for state in OFF_CPU_STATES)
+    off_cpu, threads = (sum(states[state] for state in group) for group in (OFF_CPU_STATES, THREAD_STATES))
     seconds = sum(tree.self_ns[at]) / 1e6
     start = profile.start_ns / 1e9
     duration = (profile.duration_ns or profile.total_ns) / 1e9
@@ -148,7 +148,7 @@ def _build_side(
         "seconds": seconds,
         "pod_seconds": duration,
         "states": states,
-        "idle_share": off_cpu / sum(states.values()) if kind is ProfileType.WALL else None,
+        "idle_share": off_cpu / threads if threads and kind is ProfileType.WALL else None,
         "target_cpu_seconds": 0.0,
         "truncated_samples": 0,
         "modes": [],

@@ -30,7 +30,7 @@ from sidelight_collector.query.windows import (
     WindowQuery,
 )
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, ProfileType
+from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 
 # `from` is a keyword, so the class syntax cannot declare it.
 SideSummary = TypedDict(
@@ -189,5 +189,5 @@ def compute_idle_share(table: pa.Table) -> float | None:
     without_idle = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
     if len(without_idle):
         table = table.filter(pc.invert(pc.is_in(row_numbers(len(table)), value_set=without_idle)))
-    total = sum(compute_sampled_ns(table, state) for state in STATES)
+    total = sum(compute_sampled_ns(table, state) for state in THREAD_STATES)
     return sum(compute_sampled_ns(table, state) for state in OFF_CPU_STATES) / total if total else None

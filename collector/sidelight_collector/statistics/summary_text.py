@@ -17,6 +17,7 @@ TYPE_NAMES: Final = {
     ProfileType.GIL: "GIL time",
     ProfileType.GIL_WAIT: "time waiting for the GIL",
     ProfileType.OFF_CPU: "time waiting off the CPU",
+    ProfileType.TASKS: "time of tasks",
 }
 POD_SECOND: Final = "pod-second"
 REQUEST: Final = "request"

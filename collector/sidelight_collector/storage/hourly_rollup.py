@@ -50,11 +50,14 @@ CLIENT_COUNT_COLUMNS: Final = ("truncated", "other")
 
 Clients may send any 63-bit values.
 """
+TASK_SUM_COLUMNS: Final = ("task_readings", "task_failures", "tasks", "ready_tasks")
+TASK_MAX_COLUMNS: Final = ("longest_ready_ns", "event_loops")
 PROCESS_COLUMNS: Final = (
     *("duration_ns", "covered_ns", "ticking_ns", "stopped_ns", "stopping_ns"),
     *("attempts", "failed", "target_cpu_ns", "paused_ns", "stops"),
 )
 """Process-wide numbers, also added up as floating point."""
+_WINDOW_SUM_COLUMNS: Final = ("windows", "processes", *STATES, *CLIENT_COUNT_COLUMNS, *TASK_SUM_COLUMNS)
 ROW_KEY_COLUMNS: Final = (
     *("service", "version", "namespace", "pod", "container", "node", "process", "thread", "capture"),
     *("period_ns", "mode", "sampler", "python", "reader"),
@@ -109,6 +112,7 @@ def build_window_rows(profiles: pa.Table) -> pa.Table:
             name: table[name] for name in (*ROW_KEY_COLUMNS, *STATES, "wid", "labels", "missing_states", "ts")
         },
         **{name: table[name] for name in ("longest_stop_ns", "errors", "reduced")},
+        **{name: table[name] for name in (*TASK_SUM_COLUMNS, *TASK_MAX_COLUMNS)},
         **{
             name: to_float64(table[name])
             for name in (*CLIENT_COUNT_COLUMNS, "target_cpu_ns", "paused_ns", "stops")
@@ -150,8 +154,9 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
     process_rows = table.filter(pc.greater(table["processes"], pa.scalar(0)))
     window_sums = table.group_by("number", use_threads=False).aggregate(
         [
-            *((name, "sum") for name in ("windows", "processes", *STATES, *CLIENT_COUNT_COLUMNS)),
+            *((name, "sum") for name in _WINDOW_SUM_COLUMNS),
             *(("ts", "min"), ("end_ns", "max"), ("longest_ns", "max")),
+            *((name, "max") for name in TASK_MAX_COLUMNS),
         ]
     )
     process_sums = process_rows.group_by("number", use_threads=False).aggregate(
@@ -165,10 +170,8 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
             name: first_windows[name]
             for name in (*ROW_KEY_COLUMNS, "labels", "missing_states", "hour", "group", "day")
         },
-        **{
-            name: window_sums[f"{name}_sum"]
-            for name in ("windows", "processes", *STATES, *CLIENT_COUNT_COLUMNS)
-        },
+        **{name: window_sums[f"{name}_sum"] for name in _WINDOW_SUM_COLUMNS},
+        **{name: window_sums[f"{name}_max"] for name in TASK_MAX_COLUMNS},
         "ts": window_sums["ts_min"],
         "end_ns": window_sums["end_ns_max"],
         "longest_ns": window_sums["longest_ns_max"],

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
@@ -36,9 +36,9 @@ import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import Array, combine_chunks, factorize_rows
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
-from sidelight_model.counts import FURTHER_STATES, STATES
+from sidelight_model.counts import FURTHER_STATES, STATES, TASK_STATES
 from sidelight_model.labels import RESERVED_LABELS
-from sidelight_model.window import Window
+from sidelight_model.window import TaskReadings, Window
 
 SegmentPart = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
 
@@ -53,6 +53,11 @@ DAY_NS: Final = 24 * HOUR_NS
 
 _DICTIONARY_STRING: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
 _STATE_COLUMNS: Final[dict[str, pa.DataType]] = dict.fromkeys(STATES, pa.int64())
+
+_TASK_COLUMNS: Final[dict[str, pa.DataType]] = dict.fromkeys(
+    ("task_readings", "task_failures", "tasks", "ready_tasks", "longest_ready_ns", "event_loops"), pa.int64()
+)
+"""The fields of a window's TaskReadings, in their order."""
 
 _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "wid": pa.string(),
@@ -92,10 +97,14 @@ _PROFILE_COLUMNS: Final[dict[str, pa.DataType]] = {
     "other": pa.int64(),
     "reader": _DICTIONARY_STRING,
     "reduced": pa.list_(pa.string()),
+    **_TASK_COLUMNS,
 }
 
 _OPTIONAL_COLUMNS: Final = frozenset(
-    ("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced", *FURTHER_STATES),
+    (
+        *("thread", "stops", "stopped_ns", "longest_stop_ns", "other", "reader", "reduced"),
+        *(*FURTHER_STATES, *TASK_STATES, *_TASK_COLUMNS),
+    )
 )
 """Columns that older segments and blocks lack: those of `profiles`, and states of any table.
 
@@ -184,6 +193,7 @@ _HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
     "reader": _DICTIONARY_STRING,
     "missing_states": _STRING_LIST,
     "reduced": _STRING_LIST,
+    **_TASK_COLUMNS,
 }
 HOURS: Final = pa.schema(_HOUR_COLUMNS)
 
@@ -294,6 +304,8 @@ def _build_profiles(rows: Sequence[HashedWindow]) -> pa.Table:
         "missing_states": [list(quality.missing_states) for quality in qualities],
         "reduced": [list(quality.reduced) for quality in qualities],
     }
+    task_readings = [astuple(row.window.tasks or TaskReadings()) for row in rows]
+    columns |= {name: [values[at] for values in task_readings] for at, name in enumerate(_TASK_COLUMNS)}
     for name in PROFILES.names:
         if name not in columns:
             columns[name] = [getattr(quality, name) for quality in qualities]

@@ -53,6 +53,7 @@ _TYPE_NAMES: Final = {
     ProfileType.GIL: "GIL",
     ProfileType.GIL_WAIT: "GIL wait",
     ProfileType.OFF_CPU: "off-CPU",
+    ProfileType.TASKS: "task",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from sidelight_sidecar.descriptors import (
 )
 from sidelight_sidecar.discovery.processes import Proc
 from sidelight_sidecar.samplers.sampler import SampleBatch, SamplingError
+from sidelight_sidecar.samplers.task_samples import read_task_samples
 from sidelight_sidecar.samplers.timed_samples import TimedSamples, encode_timed_samples
 
 DenialExplainer = Callable[[int], SamplingError]
@@ -44,10 +46,13 @@ class NativeSampler:
         explain_denial: DenialExplainer,
         max_timed_samples: int = 0,
         can_stop: bool = True,
+        tasks_hz: float = 0.0,
     ) -> None:
         """Create a sampler for one mode.
 
         `max_timed_samples`: keep individual samples, at most this many between two takes.
+
+        `tasks_hz`: list the asyncio tasks this often a second; 0 for never.
 
         Unless it `can_stop` threads, it refuses to attach: it could read only threads that wait, which
         would give a profile of waiting.
@@ -60,6 +65,7 @@ class NativeSampler:
         self.has_timestamps = max_timed_samples > 0
         self._explain_denial = explain_denial
         self._can_stop = can_stop
+        self._task_options = list_task_options(engine, tasks_hz)
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
@@ -68,7 +74,12 @@ class NativeSampler:
         timed_options = {"timed": self._max_timed_samples, "timed_names": True} if self.has_timestamps else {}
         try:
             session = self._engine.attach(
-                proc.pid, rate_hz=rate_hz, mode=self.mode, max_depth=self._max_depth, **timed_options
+                proc.pid,
+                rate_hz=rate_hz,
+                mode=self.mode,
+                max_depth=self._max_depth,
+                **timed_options,
+                **self._task_options,
             )
         except ProcessLookupError as error:
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE) from error
@@ -183,7 +194,14 @@ class NativeSession:
                 reader=self.reader,
             ),
             stops_over_limit=batch.stops_over_limit,
+            tasks=read_task_samples(batch),
         )
+
+
+def list_task_options(engine: Any, tasks_hz: float) -> dict[str, float]:
+    """List the options of `Engine.attach` that make it read asyncio tasks; none if it cannot."""
+    reads_tasks = tasks_hz > 0 and "tasks_hz" in inspect.signature(engine.attach).parameters
+    return {"tasks_hz": tasks_hz} if reads_tasks else {}
 
 
 def load_extension() -> Any | None:

@@ -19,6 +19,7 @@ from sidelight_model.folded import Stack
 from sidelight_model.frames import OTHER
 from sidelight_model.window import Quality
 from sidelight_sidecar.discovery.processes import Proc
+from sidelight_sidecar.samplers.task_samples import TaskSamples, add_tasks
 from sidelight_sidecar.samplers.timed_samples import TimedSamples
 
 COMMAND_MODE = "command"
@@ -60,7 +61,7 @@ class SampleBatch:
 
     `attach_cpu_ns` is the part of the sampler's CPU time that attaching took. `stops_over_limit` are stops
     that lasted longer than `--max-stop-ms`. `timed_samples` are the individual samples of a session that
-    keeps them; a merged batch has none.
+    keeps them; a merged batch has none. `tasks` is None if no event loop was seen.
     """
 
     threads: CountsByThread
@@ -70,6 +71,7 @@ class SampleBatch:
     attach_cpu_ns: int = 0
     stops_over_limit: int = 0
     timed_samples: TimedSamples | None = None
+    tasks: TaskSamples | None = None
 
     @property
     def counts(self) -> Mapping[Stack, Counts]:
@@ -98,6 +100,7 @@ class SampleBatch:
             replace(quality, other=quality.other + folded),
             self.attach_cpu_ns + later.attach_cpu_ns,
             self.stops_over_limit + later.stops_over_limit,
+            tasks=add_tasks(self.tasks, later.tasks, max_stacks),
         )
 
     def compute_cost(self, rate_hz: float, *, stops_target: bool) -> SamplingCost:

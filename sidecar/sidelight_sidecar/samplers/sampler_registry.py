@@ -31,11 +31,13 @@ class SamplerRegistry:
         max_depth: int,
         max_stacks: int = 50_000,
         max_stop_us: int = 2000,
+        tasks_hz: float = 0.0,
     ) -> None:
         self._extension = extension
         self._procfs = procfs
         self._max_depth = max_depth
         self._max_stacks = max_stacks
+        self._tasks_hz = tasks_hz
         self._can_stop = read_own_rights().blocked_call != "ptrace"
         self._engine: Any | None = None
         if extension is not None:
@@ -74,6 +76,7 @@ class SamplerRegistry:
             explain_denial=self._explain_denial,
             max_timed_samples=max_timed_samples,
             can_stop=self._can_stop,
+            tasks_hz=self._tasks_hz,
         )
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from sidelight_model.labels import Labels
-from sidelight_model.window import Window
+from sidelight_model.window import TaskReadings, Window
 from sidelight_sidecar.samplers.sampler import add_counts, add_quality
 
 MAX_SPAN_NS = 3600 * 10**9
@@ -80,6 +80,7 @@ def merge_windows(windows: Sequence[Window], new_id: Callable[[int], str]) -> Wi
     `new_id` makes an id with the time of a start (ns).
     """
     start_ns = min(window.start_ns for window in windows)
+    tasks = [window.tasks for window in windows if window.tasks is not None]
     return replace(
         windows[0],
         id=new_id(start_ns),
@@ -87,4 +88,5 @@ def merge_windows(windows: Sequence[Window], new_id: Callable[[int], str]) -> Wi
         duration_ns=sum(window.duration_ns for window in windows),
         counts=reduce(add_counts, (window.counts for window in windows), {}),
         quality=reduce(add_quality, (window.quality for window in windows)),
+        tasks=reduce(TaskReadings.plus, tasks) if tasks else None,
     )

@@ -10,7 +10,8 @@ from sidelight_model.folded import Stack, split_stack
 from sidelight_model.frames import OTHER, TRUNCATED
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, Window
-from sidelight_sidecar.samplers.sampler import SampleBatch
+from sidelight_sidecar.samplers.sampler import SampleBatch, add_counts
+from sidelight_sidecar.samplers.task_samples import count_tasks
 
 _MAIN_THREAD = "main"
 
@@ -53,7 +54,7 @@ def build_windows(
     """Build the windows of one process.
 
     The window of the main threads comes first, also by its id, even if they have no samples. It alone
-    carries the quality that belongs to the whole process. `new_id` makes an id with the time of a start (ns).
+    carries the quality that belongs to the whole process, and its asyncio tasks. `new_id` makes an id with the time of a start (ns).
     """
     first = "" if "" in batch.threads else _MAIN_THREAD
     kinds = [first, *sorted(kind for kind, counts in batch.threads.items() if counts and kind != first)]
@@ -65,14 +66,20 @@ def build_windows(
         truncated=max(0, batch.quality.truncated - sum(part.truncated for part in rest)),
         other=max(0, batch.quality.other - sum(part.other for part in rest)),
     )
+    period_ns = round(1e9 / context.rate_hz)
+    threads = dict(batch.threads)
+    if batch.tasks is not None:
+        task_counts = count_tasks(batch.tasks, batch.duration_ns, period_ns, seed=batch.start_ns)
+        threads[first] = add_counts(threads.get(first, {}), task_counts)
     return [
         Window(
             id=window_id,
             labels=target_labels.build_labels(kind, context.labels),
             start_ns=batch.start_ns,
             duration_ns=max(1, batch.duration_ns),
-            period_ns=round(1e9 / context.rate_hz),
-            counts=batch.threads.get(kind, {}),
+            period_ns=period_ns,
+            counts=threads.get(kind, {}),
+            tasks=batch.tasks.readings if batch.tasks is not None and kind == first else None,
             quality=replace(
                 part,
                 nominal_ns=round(context.nominal_seconds * 1e9),

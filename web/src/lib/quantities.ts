@@ -1,5 +1,5 @@
 /**
- * Quantities: CPU in cores and millicores per pod, other time in threads per pod, or time per request; and the numbers of
+ * Quantities: CPU in cores and millicores per pod, other time in threads or tasks per pod, or time per request; and the numbers of
  * one column in one unit with one precision, so that they can be compared digit by digit.
  */
 
@@ -17,9 +17,10 @@ export interface RateUnit {
 const MILLICORES: RateUnit = { scale: 1000, symbol: "m", name: "m/pod" };
 const CORES: RateUnit = { scale: 1, symbol: "cores", name: "cores/pod" };
 const THREADS: RateUnit = { scale: 1, symbol: "threads", name: "threads/pod" };
+const TASKS: RateUnit = { scale: 1, symbol: "tasks", name: "tasks/pod" };
 const REQUEST: RateUnit = { scale: 1000, symbol: "ms", name: "ms/request" };
 
-export const rateUnit = (type: ProfileType, per?: string): RateUnit => (per === "request" ? REQUEST : type === "cpu" ? MILLICORES : THREADS);
+export const rateUnit = (type: ProfileType, per?: string): RateUnit => (per === "request" ? REQUEST : type === "cpu" ? MILLICORES : type === "tasks" ? TASKS : THREADS);
 
 /** A rate alone: from one core on in cores. */
 export function formatRate(value: number, unit: RateUnit): string {

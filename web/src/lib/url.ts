@@ -86,7 +86,7 @@ export const appearanceOf = ({ theme, utc, keys }: Place): Pick<Place, "theme" |
 type Parameter = Exclude<keyof Place, "page" | "service" | "capture">;
 
 const CHOICES: Partial<Record<Parameter, readonly string[]>> = {
-  type: ["wall", "cpu", "gil", "gil_wait", "off_cpu"],
+  type: ["wall", "cpu", "gil", "gil_wait", "off_cpu", "tasks"],
   basis: ["", "concurrent", "per_request", "composition", "equal_load"],
   norm: ["", "rate", "share"],
   view: ["flame", "table", "both", "tree", "sides", "sandwich", "lines", "breakdown"],

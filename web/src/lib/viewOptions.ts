@@ -1,9 +1,9 @@
 /** The choices of a view: each is a parameter of the address. */
 
-export type ProfileType = "wall" | "cpu" | "gil" | "gil_wait" | "off_cpu";
+export type ProfileType = "wall" | "cpu" | "gil" | "gil_wait" | "off_cpu" | "tasks";
 
 /** Whether samples of a type have more than one state to tell apart by colour. */
-export const hasStateColours = (type: ProfileType): boolean => type === "wall" || type === "off_cpu";
+export const hasStateColours = (type: ProfileType): boolean => type === "wall" || type === "off_cpu" || type === "tasks";
 /** Whether a type is the time of threads, and not of CPUs. */
 export const isThreadTime = (type: ProfileType): boolean => type !== "cpu" && type !== "gil";
 export type ViewName = "flame" | "table" | "both" | "tree" | "sides" | "sandwich" | "lines" | "breakdown";

@@ -33,6 +33,8 @@ export const cpu = "CPU";
 export const gil = "GIL";
 export const gilWait = "GIL wait";
 export const offCpu = "off-CPU";
+export const tasks = "task";
+export const noTasks = "Tasks are read only of services that use asyncio, on CPython 3.11 and later, with --tasks-rate above 0.";
 export const samples = (type: Printable) => `${type} samples`;
 export const noneInRange = (what: Printable) => `No ${what} in this range`;
 export const range = (range: Printable) => `Range: ${range}`;

@@ -153,6 +153,7 @@ export const wallTime = "Wall time";
 export const gilTime = "GIL time";
 export const gilWaitTime = "time waiting for the GIL";
 export const offCpuTime = "time waiting off the CPU";
+export const taskTime = "number of asyncio tasks";
 export const concurrent = "Concurrent";
 export const composition = "Composition";
 export const equalLoad = "Equal load";

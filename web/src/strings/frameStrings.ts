@@ -61,6 +61,9 @@ export const stateNames = {
   io: "waiting for I/O",
   sleep: "sleeping",
   idle: "waiting, reason unknown",
+  task_running: "running task",
+  task_ready: "task ready to run",
+  task_waiting: "waiting task",
 } as const;
 export const most = (name: string) => `most: ${name}`;
 export const noSelfTime = "no self time";

@@ -25,6 +25,7 @@ export const cpuCoresPerPod = "CPU cores per pod";
 export const threadsPerPod = "threads per pod";
 export const gilPerPod = "of a core holding the GIL, per pod";
 export const gilWaitPerPod = "threads waiting for the GIL, per pod";
+export const tasksPerPod = "asyncio tasks, per pod";
 export const offCpuPerPod = "threads waiting off the CPU, per pod";
 export const orderOfPods = "Order of pods";
 export const byCost = "By cost";

@@ -191,6 +191,7 @@ export const cpuTime = "CPU time";
 export const wallTime = "wall time";
 export const timeHoldingGil = "time holding the GIL";
 export const timeWaitingForGil = "time waiting for the GIL";
+export const timeOfTasks = "asyncio tasks";
 export const timeOffCpu = "time waiting off the CPU";
 export const changeTitle = (quantity: string, from: string, to: string, scale: string) => `${quantity}, ${from} to ${to}: ${scale}`;
 export const fromTo = (from: string, until: string) => `${from} to ${until}`;

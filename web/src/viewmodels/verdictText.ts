@@ -14,7 +14,7 @@ export interface VerdictCard {
   readonly direction: "increased" | "decreased" | "";
 }
 
-const NAMES: Readonly<Record<ProfileType, string>> = { cpu: strings.cpu, wall: strings.wallTime, gil: strings.gilTime, gil_wait: strings.gilWaitTime, off_cpu: strings.offCpuTime };
+const NAMES: Readonly<Record<ProfileType, string>> = { cpu: strings.cpu, wall: strings.wallTime, gil: strings.gilTime, gil_wait: strings.gilWaitTime, off_cpu: strings.offCpuTime, tasks: strings.taskTime };
 
 export const BASIS_NAMES: Readonly<Record<Exclude<BasisName, "">, string>> = { concurrent: strings.concurrent, per_request: strings.perRequest, composition: strings.composition, equal_load: strings.equalLoad };
 

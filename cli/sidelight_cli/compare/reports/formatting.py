@@ -50,6 +50,7 @@ _TOTAL_LABELS: Final = {
     "gil": "GIL",
     "gil_wait": "GIL wait",
     "off_cpu": "off-CPU time",
+    "tasks": "tasks",
 }
 _UNITS: Final = {
     "share": ("% of the profile", "%", 100.0),
@@ -58,6 +59,7 @@ _UNITS: Final = {
     "pod-second": ("millicores per pod", "m/pod", 1000.0),
 }
 _WALL_UNIT: Final = ("threads per pod", "threads/pod", 1.0)
+_TASK_UNIT: Final = ("tasks per pod", "tasks/pod", 1.0)
 _MEASUREMENT_LABELS: Final = {"clock": "the whole by the kernel's clock"}
 _SEVERITY_LABELS: Final = {"warn": "warning", "blocking": "not comparable"}
 
@@ -127,10 +129,11 @@ def choose_scale(verdict: ComparisonVerdict) -> float:
 def _find_unit(profile_type: str, rate_unit: str) -> tuple[str, str, float]:
     """Return a unit in words, its short form, and the factor from a rate to it.
 
-    CPU and GIL time of a pod are cores, its wall time and its waits are threads.
+    CPU and GIL time of a pod are cores, its wall time and its waits are threads, its asyncio tasks are tasks.
     """
-    is_wall = profile_type not in ("cpu", "gil") and rate_unit == "pod-second"
-    return _WALL_UNIT if is_wall else _UNITS[rate_unit]
+    if profile_type in ("cpu", "gil") or rate_unit != "pod-second":
+        return _UNITS[rate_unit]
+    return _TASK_UNIT if profile_type == "tasks" else _WALL_UNIT
 
 
 def format_rate(value: float | None, scale: float) -> str:

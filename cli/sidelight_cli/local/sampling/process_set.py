@@ -15,6 +15,7 @@ from sidelight_cli.local.sampling.sampling_engine import (
 )
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.samplers.native_sampler import list_task_options
 from sidelight_sidecar.samplers.permissions import read_own_rights
 from sidelight_sidecar.samplers.sampler import SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimelineBuffer
@@ -30,7 +31,8 @@ _EXEC_GRACE_SECONDS = 10.0
 class RecordPlan:
     """How to sample.
 
-    `timeline_samples` is the number of recent samples that a session keeps in time order.
+    `timeline_samples` is the number of recent samples that a session keeps in time order. `tasks_hz` is how
+    often asyncio tasks are read; 0 for never.
     """
 
     rate_hz: float
@@ -39,6 +41,7 @@ class RecordPlan:
     thread_names: bool = False
     timeline_samples: int = 0
     include_children: bool = False
+    tasks_hz: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,7 @@ class ProcessSet:
                 max_depth=plan.max_depth,
                 thread_names=plan.thread_names,
                 timed=plan.timeline_samples,
+                **list_task_options(self._engine, plan.tasks_hz),
             )
         except ProcessLookupError as error:
             raise record_errors.make_not_found_error(proc.pid) from error

@@ -35,7 +35,7 @@ from sidelight_collector.ingest.validation import (
 )
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.storage.tables import DAY_NS
-from sidelight_model.counts import OFF_CPU_STATES, STATES
+from sidelight_model.counts import OFF_CPU_STATES, THREAD_STATES
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.import_formats.folded_input import NO_UNREADABLE_LINES
 from sidelight_model.labels import Labels
@@ -180,7 +180,7 @@ class WindowBuilder:
                 sampler=sent.series.sampler,
                 python=sent.series.python,
                 missing_states=_list_missing_states(
-                    [name for at, name in enumerate(STATES) if at in states or any(stacks.counts[at])]
+                    [name for at, name in enumerate(THREAD_STATES) if at in states or any(stacks.counts[at])]
                 ),
             )
             labels = Labels.parse({**sent.series.labels, **map_labels(group.labels.items())}, limits.labels)
@@ -215,4 +215,6 @@ def _list_missing_states(present: Collection[str]) -> tuple[str, ...]:
     Idle is not missing where another waiting state is present.
     """
     has_waits = not set(present).isdisjoint(OFF_CPU_STATES)
-    return tuple(state for state in STATES if state not in present and not (state == "idle" and has_waits))
+    return tuple(
+        state for state in THREAD_STATES if state not in present and not (state == "idle" and has_waits)
+    )

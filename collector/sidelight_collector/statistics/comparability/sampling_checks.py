@@ -69,7 +69,7 @@ def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) 
     in_a, in_b = describe_states(a), describe_states(b)
     if not in_a or not in_b:
         return make_unreported("states", in_a, in_b)
-    required_state = REQUIRED_STATES[context.kind]
+    required_state = REQUIRED_STATES.get(context.kind)
     blind = [name for name, side in zip("AB", (a, b), strict=True) if required_state in side.missing_states]
     if blind:
         text = (

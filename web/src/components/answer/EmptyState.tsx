@@ -10,7 +10,7 @@ import type { ProfileType } from "../../lib/viewOptions.ts";
 import { TROUBLESHOOTING, STALE_SECONDS } from "../../viewmodels/staleness.ts";
 import * as strings from "../../strings/answerStrings.tsx";
 
-export const TYPE_NAMES: Record<ProfileType, string> = { cpu: strings.cpu, wall: "wall", gil: strings.gil, gil_wait: strings.gilWait, off_cpu: strings.offCpu };
+export const TYPE_NAMES: Record<ProfileType, string> = { cpu: strings.cpu, wall: "wall", gil: strings.gil, gil_wait: strings.gilWait, off_cpu: strings.offCpu, tasks: strings.tasks };
 
 /** No samples, of one type or (`what` left out) of any: say what was asked for and offer the ways out. */
 export function EmptyState({ what }: { what?: ProfileType }) {
@@ -21,6 +21,7 @@ export function EmptyState({ what }: { what?: ProfileType }) {
     <div class="card zero">
       <h2>{strings.noneInRange(what ? strings.samples(TYPE_NAMES[what]) : "samples")}</h2>
       <p>{strings.range(formatRange(range))}{query !== "" && <>{" "}{strings.filter(<code>{query}</code>)}</>}</p>
+      {what === "tasks" && <p>{strings.noTasks}</p>}
       <p class="row">
         {wider && <button type="button" class="primary" onClick={() => change({ from: wider.from, until: wider.until })}>{strings.showRange(wider.name)}</button>}
         {query !== "" && <button type="button" onClick={() => change({ query: "" })}>{strings.removeFilter}</button>}

@@ -13,6 +13,7 @@ const TYPES: readonly (readonly [ProfileType, string, string])[] = [
   ["gil", strings.gil, strings.gilHint],
   ["gil_wait", strings.gilWait, strings.gilWaitHint],
   ["off_cpu", strings.offCpu, strings.offCpuHint],
+  ["tasks", strings.tasks, strings.tasksHint],
 ];
 
 /** A list, because buttons for all types take a second row from the graph in a narrow window. */

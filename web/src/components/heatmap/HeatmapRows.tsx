@@ -21,7 +21,7 @@ import { AnswerView } from "../answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../answer/Notices.tsx";
 import * as strings from "../../strings/heatmapStrings.tsx";
 
-const UNIT: Record<ProfileType, string> = { cpu: strings.cpuCoresPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod, gil_wait: strings.gilWaitPerPod, off_cpu: strings.offCpuPerPod };
+const UNIT: Record<ProfileType, string> = { cpu: strings.cpuCoresPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod, gil_wait: strings.gilWaitPerPod, off_cpu: strings.offCpuPerPod, tasks: strings.tasksPerPod };
 const MAX_MATCHER_CHARACTERS = 3600;
 
 interface HeatmapProps {

@@ -54,7 +54,7 @@ export function buildCaption(metrics: TreeMetrics, names: readonly string[], foc
   const { service, capture, type, query, view, q, invert, collapse } = place.peek();
   const { tree, us } = metrics;
   const isComparison = names.length === 2;
-  const quantity = { cpu: strings.cpuTime, wall: strings.wallTime, gil: strings.timeHoldingGil, gil_wait: strings.timeWaitingForGil, off_cpu: strings.timeOffCpu }[type];
+  const quantity = { cpu: strings.cpuTime, wall: strings.wallTime, gil: strings.timeHoldingGil, gil_wait: strings.timeWaitingForGil, off_cpu: strings.timeOffCpu, tasks: strings.timeOfTasks }[type];
   const title = !isComparison ? quantity : view === "sides" ? strings.sideBySide(quantity, names[at])
     : strings.changeTitle(quantity, names[0], names[1], describeScale(metrics));
   const shares = us.map((side, at) => `${isComparison ? `${"AB"[at]} ` : ""}${microseconds(side[focus])}${side[0] > 0 ? strings.ofWhole(percent(side[focus] / side[0])) : ""}`);

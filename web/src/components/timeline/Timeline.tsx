@@ -25,6 +25,7 @@ export const UNIT: Record<ProfileType, string> = {
   gil: strings.shareOfCoreHolding,
   gil_wait: strings.threadsPerPodForGil,
   off_cpu: strings.threadsPerPodOffCpu,
+  tasks: strings.tasksPerPod,
 };
 
 /** The room of the axis, where the timeline is unfolded. */

@@ -39,7 +39,7 @@ export function frameColour(text: string, styles = new Map<string, PackageStyle>
  * that lacks one kind of cone.
  */
 export const STATE_COLOURS: Readonly<Record<State, Rgb>> = {
-  idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb, gil_wait: 0xa060b8, lock: 0xbea380, poll: 0x86cdea, io: 0x2a7a68, sleep: 0xf2ebb6,
+  idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb, gil_wait: 0xa060b8, lock: 0xbea380, poll: 0x86cdea, io: 0x2a7a68, sleep: 0xf2ebb6, task_running: 0xd9541e, task_ready: 0x5b3f14, task_waiting: 0xa9d8b4,
 };
 
 /** The mixture of the states by their parts of a frame's time. */

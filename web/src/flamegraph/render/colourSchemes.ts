@@ -5,7 +5,7 @@ import { groupOf, type Group } from "../tree/groups.ts";
 import { packageOf } from "../tree/packages.ts";
 import { colourText } from "../tree/merge.ts";
 import { changeAt, type TreeMetrics } from "../analysis/treeMetrics.ts";
-import { STATES_BY_WORK, sum, type Tree } from "../tree/tree.ts";
+import { TASK_STATES, THREAD_STATES_BY_WORK, sum, type Tree } from "../tree/tree.ts";
 import type { ColourBy } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
@@ -113,7 +113,8 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
   const total = us[side][top];
-  return STATES_BY_WORK.map((state) => ({
+  const isOfTasks = TASK_STATES.some((state) => columns && columns[state][0] > 0);
+  return (isOfTasks ? TASK_STATES : THREAD_STATES_BY_WORK).map((state) => ({
     name: strings.stateNames[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
   }));
 }

@@ -22,14 +22,17 @@ export interface Tree {
 /** A number a node; as it came in the answer where no picture is made of it. */
 export type Column = Float64Array | readonly number[];
 
-/** What a thread did, in the order of the API's columns. */
-export const STATES = ["idle", "running", "gil", "cpu_wait", "gil_wait", "lock", "poll", "io", "sleep"] as const;
+/** What a thread or an asyncio task did, in the order of the API's columns. */
+export const STATES = ["idle", "running", "gil", "cpu_wait", "gil_wait", "lock", "poll", "io", "sleep", "task_running", "task_ready", "task_waiting"] as const;
 export type State = (typeof STATES)[number];
 
 /** Of a thread that waits for something other than a CPU or the GIL. */
 export const OFF_CPU_STATES = ["lock", "poll", "io", "sleep", "idle"] as const satisfies readonly State[];
 /** What a reader looks for first: who uses a CPU, who wants one, who waits for something else. */
-export const STATES_BY_WORK = ["gil", "running", "cpu_wait", "gil_wait", ...OFF_CPU_STATES] as const satisfies readonly State[];
+export const THREAD_STATES_BY_WORK = ["gil", "running", "cpu_wait", "gil_wait", ...OFF_CPU_STATES] as const satisfies readonly State[];
+/** Of an asyncio task. */
+export const TASK_STATES = ["task_running", "task_ready", "task_waiting"] as const satisfies readonly State[];
+export const STATES_BY_WORK: readonly State[] = [...THREAD_STATES_BY_WORK, ...TASK_STATES];
 
 /** Microseconds by state, a number a node. */
 export type States = Readonly<Record<State, Float64Array>>;
