@@ -85,8 +85,8 @@ def render_folded(
 ) -> str:
     """Render folded text with sorted stacks, so that equal counts give equal text.
 
-    `kind` selects the states; None selects all, of threads and of tasks. With `states` false the states of a stack are added up and the pseudo-frames
-    are omitted, for tools that would show `[gil]` as a function.
+    `kind` selects the states; None selects all, of threads and of tasks. With `states` false the states of a
+    stack are added up and the pseudo-frames are omitted, for tools that would show `[gil]` as a function.
     """
     return "".join(render_folded_lines(counts, kind, states=states))
 

@@ -269,7 +269,7 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
             number, f"format {window_format!r} is not known here (this is format {WINDOW_FORMAT})"
         )
     field_names = {"format", "id", "labels", "start_ns", "duration_ns", "period_ns", "quality"}
-    if window_format > 1:
+    if window_format != 1:
         field_names.add("states")
     if window_format == WINDOW_FORMAT:
         field_names.add("tasks")

@@ -104,7 +104,7 @@ class RecordSettings:
     )
     type: str | None = setting(
         None,
-        "profile type: wall, cpu, gil, gil_wait, off_cpu or tasks (default: cpu for pictures, wall for folded)",
+        "profile type: wall, cpu, gil, gil_wait, off_cpu or tasks (default: cpu; wall for folded)",
         parse=make_choice_parser(*PROFILE_TYPES),
     )
     idle: bool = setting(False, "include waiting threads: --type wall", aliases=("-i",))

@@ -54,7 +54,8 @@ def build_windows(
     """Build the windows of one process.
 
     The window of the main threads comes first, also by its id, even if they have no samples. It alone
-    carries the quality that belongs to the whole process, and its asyncio tasks. `new_id` makes an id with the time of a start (ns).
+    carries the quality that belongs to the whole process, and its asyncio tasks. `new_id` makes an id with
+    the time of a start (ns).
     """
     first = "" if "" in batch.threads else _MAIN_THREAD
     kinds = [first, *sorted(kind for kind, counts in batch.threads.items() if counts and kind != first)]

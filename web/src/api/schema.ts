@@ -1199,7 +1199,7 @@ export interface components {
                 readonly until: number;
             }[];
         };
-        /** @description Samples by state; the states do not overlap. */
+        /** @description Samples by state of threads, and of asyncio tasks; the states of each do not overlap. */
         readonly States: {
             /** @description The thread waited for an unknown reason. */
             readonly idle: number;
@@ -1219,6 +1219,12 @@ export interface components {
             readonly io: number;
             /** @description The thread waited for a point in time. */
             readonly sleep: number;
+            /** @description The asyncio task ran. */
+            readonly task_running: number;
+            /** @description The asyncio task waited until its event loop runs it. */
+            readonly task_ready: number;
+            /** @description The asyncio task awaited something. */
+            readonly task_waiting: number;
         };
         /** @description How well the data was sampled. A process counts once, however many windows it sent. */
         readonly Quality: {
@@ -1539,10 +1545,10 @@ export interface components {
             };
         };
         /**
-         * @description wall: all samples. cpu: running and gil. gil: gil. gil_wait: waiting for the GIL. off_cpu: lock, poll, io, sleep and idle.
+         * @description wall: all samples. cpu: running and gil. gil: gil. gil_wait: waiting for the GIL. off_cpu: lock, poll, io, sleep and idle. tasks: asyncio tasks, in the states task_running, task_ready and task_waiting.
          * @enum {string}
          */
-        readonly Type: "wall" | "cpu" | "gil" | "gil_wait" | "off_cpu";
+        readonly Type: "wall" | "cpu" | "gil" | "gil_wait" | "off_cpu" | "tasks";
         /** @description speedscope file format, type sampled: https://www.speedscope.app/file-format-schema.json */
         readonly Speedscope: {
             readonly $schema: string;
@@ -4280,7 +4286,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4572,7 +4581,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4637,7 +4649,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -4833,7 +4848,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -5048,7 +5066,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -5511,7 +5532,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7265,7 +7289,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7434,7 +7461,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7499,7 +7529,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
@@ -7720,7 +7753,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "self_samples": [
                      *             0,
@@ -8908,7 +8944,10 @@ export interface operations {
                      *             "lock": 0,
                      *             "poll": 0,
                      *             "io": 0,
-                     *             "sleep": 0
+                     *             "sleep": 0,
+                     *             "task_running": 0,
+                     *             "task_ready": 0,
+                     *             "task_waiting": 0
                      *           },
                      *           "idle_share": 0.9,
                      *           "target_cpu_seconds": 361.2,
