@@ -32,6 +32,18 @@ class SidecarMetrics:
             "Samples taken: idle, running, gil, cpu_wait, gil_wait, lock, poll, io, sleep",
             ["state"],
         )
+        self.task_seconds = self._counter(
+            "task_seconds",
+            "Time of asyncio tasks; its rate is their number: task_running, task_ready, task_waiting",
+            ["state"],
+        )
+        self.task_readings = self._counter(
+            "task_readings", "Readings of all asyncio tasks of a process: good, failed", ["outcome"]
+        )
+        self.longest_ready_task_seconds = self._gauge(
+            "longest_ready_task_seconds",
+            "Longest time that a ready asyncio task was seen to wait for its event loop, in the last window",
+        )
         self.sampling_errors = self._counter("sampling_errors", "Ticks or runs that gave no stacks", ["kind"])
         self.truncated = self._counter(
             "truncated_samples", "Samples whose stack was truncated at --max-depth"

@@ -76,7 +76,12 @@ def header(**changes: object) -> bytes:
     [
         b"# not json\n",
         b"# []\n",
-        header(format=3),
+        header(format=4),
+        header(format=2, tasks={}),
+        header(format=3, tasks=[]),
+        header(format=3, tasks={"readings": -1}),
+        header(format=3, tasks={"tasks": 10**12 + 1}),
+        header(format=3, tasks={"loop": 1}),
         header(format=True),
         header(states=["cpu_wait"]),
         header(format=2, states="cpu_wait"),

@@ -87,7 +87,7 @@ def test_any_text_is_a_condition_or_is_refused_at_a_position_in_it(text: str) ->
 @pytest.mark.parametrize(
     ("text", "position", "expected"),
     [
-        ("", 0, "a subject was expected: rate, cpu, wall, gil, gil_wait, off_cpu, idle, depth.mean"),
+        ("", 0, "a subject was expected: rate, cpu, wall, gil, gil_wait, off_cpu, tasks, idle, depth.mean"),
         ("cpus>+3%", 0, "'cpus' is not one of rate, cpu"),
         ("cpu", 3, "`>` or `<` was expected"),
         ("cpu=3%", 3, "`>` or `<` was expected"),

@@ -1,7 +1,7 @@
 """The timeline: samples, pods and quality over time, in steps of equal length."""
 
 from collections.abc import Sequence
-from typing import Final, TypedDict
+from typing import Final, TypedDict, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,7 +59,8 @@ class Timeline(TypedDict):
 
     `start` is in Unix seconds, a multiple of the step. `seconds` is sampled time of the profile type, and
     `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are per step; `modes` and `quality`
-    are those of the whole range.
+    are those of the whole range. `ready_task_seconds / pod_seconds` is the mean number of ready asyncio tasks,
+    `longest_ready_seconds` the longest time that one waited for its event loop, None without readings.
     """
 
     type: str
@@ -72,6 +73,8 @@ class Timeline(TypedDict):
     pods: list[int]
     coverage: list[float | None]
     stopped_share: list[float | None]
+    ready_task_seconds: list[float]
+    longest_ready_seconds: list[float | None]
     versions: list[VersionWithRollouts]
     modes: list[str]
     quality: QualitySummary
@@ -125,6 +128,7 @@ def query_timeline(
         pod_seconds[steps[row]] += seconds
         pods[steps[row]] += 1
     coverage, stopped_share = _compute_coverage(process_rows, count)
+    ready_task_seconds, longest_ready_seconds = _compute_ready_tasks(table, count)
     return {
         "type": kind.value,
         "step_seconds": step / SECOND_NS,
@@ -136,6 +140,8 @@ def query_timeline(
         "pods": pods,
         "coverage": coverage,
         "stopped_share": stopped_share,
+        "ready_task_seconds": ready_task_seconds,
+        "longest_ready_seconds": longest_ready_seconds,
         "versions": [_add_rollouts(version, rollouts) for version in list_versions(table)],
         "modes": list_nonempty_strings(process_rows["mode"]),
         "quality": summarize_quality(table, process_rows),
@@ -159,6 +165,19 @@ def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | 
         coverage[step] = compute_share(row["covered_ns_sum"], row["ticking_ns_sum"])
         stopped_share[step] = compute_share(row["stopped_ns_sum"], row["stopping_ns_sum"])
     return coverage, stopped_share
+
+
+def _compute_ready_tasks(table: pa.Table, count: int) -> tuple[list[float], list[float | None]]:
+    """Compute the time in which asyncio tasks were ready, and the longest wait of one, for each step."""
+    seconds, longest = [0.0] * count, [cast("float | None", None)] * count
+    grouped = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
+        [("task_ready", "sum"), ("longest_ready_ns", "max"), ("task_readings", "sum")]
+    )
+    for step, period, samples, wait_ns, readings in zip(*map(to_ints, grouped.columns), strict=True):
+        seconds[step] += samples * period / SECOND_NS
+        if readings:
+            longest[step] = max(longest[step] or 0.0, wait_ns / SECOND_NS)
+    return seconds, longest
 
 
 def choose_step_ns(range_ns: int, windows: pa.Table | None = None, least_step_ns: int = 0) -> int:

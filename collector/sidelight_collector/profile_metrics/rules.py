@@ -54,6 +54,8 @@ class MetricRule:
     @property
     def unit(self) -> str:
         """The unit of the values, and the end of the metric's name."""
+        if self.profile_type is ProfileType.TASKS:
+            return "tasks"
         return "cores" if self.profile_type.is_cpu_time else "threads"
 
     @property

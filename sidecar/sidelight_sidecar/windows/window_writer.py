@@ -140,6 +140,14 @@ class WindowWriter:
         self._metrics.stops.inc(quality.stops)
         self._metrics.stopped_seconds.inc(quality.stopped_ns / 1e9)
         self._metrics.target_cpu_seconds.inc(quality.target_cpu_ns / 1e9)
+        if batch.tasks is not None:
+            readings = batch.tasks.readings
+            self._metrics.task_readings.labels("good").inc(readings.readings)
+            self._metrics.task_readings.labels("failed").inc(readings.failed)
+            self._metrics.longest_ready_task_seconds.set(readings.longest_ready_ns / 1e9)
+            for (_, state), weight in batch.tasks.weights.items():
+                seconds = weight * batch.duration_ns / 1e9 / max(readings.readings, 1)
+                self._metrics.task_seconds.labels(state).inc(seconds)
 
     def _update_preroll_metrics(self) -> None:
         self._metrics.preroll_windows.set(self._preroll.window_count)

@@ -1334,6 +1334,9 @@ export interface components {
             readonly poll: readonly number[];
             readonly io: readonly number[];
             readonly sleep: readonly number[];
+            readonly task_running: readonly number[];
+            readonly task_ready: readonly number[];
+            readonly task_waiting: readonly number[];
         };
         /** @description Nodes folded to keep the tree within its limit. */
         readonly Pruning: {
@@ -1419,6 +1422,10 @@ export interface components {
             readonly coverage: readonly (number | null)[];
             /** @description Share of the processes' time that they were stopped to read them; null if no window records it. */
             readonly stopped_share: readonly (number | null)[];
+            /** @description Seconds in which asyncio tasks were ready; by pod_seconds, the mean number of ready tasks. */
+            readonly ready_task_seconds: readonly number[];
+            /** @description Longest time that a ready task was seen to wait for its event loop; null if no tasks were read. */
+            readonly longest_ready_seconds: readonly (number | null)[];
             /** @description Versions in order of first appearance. */
             readonly versions: readonly components["schemas"]["TimelineVersion"][];
             /** @description Sampling modes in the whole range. */
@@ -3903,6 +3910,14 @@ export interface operations {
                      *       "stopped_share": [
                      *         0.0007,
                      *         0.0007
+                     *       ],
+                     *       "ready_task_seconds": [
+                     *         0,
+                     *         0
+                     *       ],
+                     *       "longest_ready_seconds": [
+                     *         null,
+                     *         null
                      *       ],
                      *       "versions": [
                      *         {
