@@ -10,6 +10,8 @@ import importlib
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sidelight_model.counts import STATES
+
 _REQUIRED_NAMES: Final = ("fold", "Pool", "sum_pprof")
 
 
@@ -35,7 +37,8 @@ def _load() -> tuple[Any | None, NativeKernelStatus]:
     except ImportError as error:
         return None, NativeKernelStatus(False, "", str(error))
     version = str(getattr(module, "__version__", ""))
-    if not all(hasattr(module, name) for name in _REQUIRED_NAMES):
+    has_names = all(hasattr(module, name) for name in _REQUIRED_NAMES)
+    if not has_names or tuple(getattr(module, "STATES", ())) != STATES:
         return None, NativeKernelStatus(
             False, version, f"sidelight_native {version} is of an earlier release"
         )

@@ -59,7 +59,7 @@ class Timeline(TypedDict):
 
     `start` is in Unix seconds, a multiple of the step. `seconds` is sampled time of the profile type, and
     `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are per step; `modes` and `quality`
-    are those of the whole range. `ready_task_seconds / pod_seconds` is the mean number of ready asyncio tasks,
+    are those of the whole range. `ready_task_seconds / pod_seconds` is the mean number of ready tasks,
     `longest_ready_seconds` the longest time that one waited for its event loop, None without readings.
     """
 

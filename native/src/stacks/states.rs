@@ -2,12 +2,36 @@
 //!
 //! `sidelight_model.counts` has the same list in Python; a test compares the two.
 
-pub static STATES: [&str; STATE_COUNT] =
-    ["idle", "running", "gil", "cpu_wait", "gil_wait", "lock", "poll", "io", "sleep"];
-pub const STATE_COUNT: usize = 9;
+pub static STATES: [&str; STATE_COUNT] = [
+    "idle",
+    "running",
+    "gil",
+    "cpu_wait",
+    "gil_wait",
+    "lock",
+    "poll",
+    "io",
+    "sleep",
+    "task_running",
+    "task_ready",
+    "task_waiting",
+];
+pub const STATE_COUNT: usize = 12;
 /// A stack ends with these in folded text; running has none.
-pub const STATE_SUFFIXES: [&str; STATE_COUNT] =
-    [";[idle]", "", ";[gil]", ";[cpu_wait]", ";[gil_wait]", ";[lock]", ";[poll]", ";[io]", ";[sleep]"];
+pub const STATE_SUFFIXES: [&str; STATE_COUNT] = [
+    ";[idle]",
+    "",
+    ";[gil]",
+    ";[cpu_wait]",
+    ";[gil_wait]",
+    ";[lock]",
+    ";[poll]",
+    ";[io]",
+    ";[sleep]",
+    ";[task_running]",
+    ";[task_ready]",
+    ";[task_waiting]",
+];
 /// The number of the state of a stack without a suffix.
 pub const RUNNING: usize = 1;
 
