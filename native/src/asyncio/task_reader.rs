@@ -336,16 +336,13 @@ impl Fields {
         let mut waits = self.waiter != 0;
         let mut task_name = None;
         if waits {
-            match objects.kind_of(memory, self.waiter)? {
-                kind @ (Kind::Task | Kind::Future) => {
-                    let mut state = [0];
-                    memory.read(self.waiter + at.state, &mut state)?;
-                    waits = state[0] & STATE_MASK == PENDING;
-                    if kind == Kind::Task {
-                        task_name = Some(name_of(objects, memory, self.waiter)?);
-                    }
+            if let kind @ (Kind::Task | Kind::Future) = objects.kind_of(memory, self.waiter)? {
+                let mut state = [0];
+                memory.read(self.waiter + at.state, &mut state)?;
+                waits = state[0] & STATE_MASK == PENDING;
+                if kind == Kind::Task {
+                    task_name = Some(name_of(objects, memory, self.waiter)?);
                 }
-                _ => {}
             }
         }
         let state = match (self.running, waits) {

@@ -120,13 +120,16 @@ fn prepare(
     Ok((sampler, method))
 }
 
+/// A reader of stacks, how to sample with it, and a reader of tasks.
+type FoundReader = (Box<dyn StackReader>, SamplingMethod, Option<TaskReader>);
+
 /// A reader for the process, and the best way to sample with it.
 fn find_reader(
     engine: &Engine,
     pid: i32,
     options: &SamplingOptions,
     tries: u32,
-) -> Result<(Box<dyn StackReader>, SamplingMethod, Option<TaskReader>), Failure> {
+) -> Result<FoundReader, Failure> {
     if options.reader != Some(ReaderKind::PySpy) {
         match CpythonReader::attach(pid, Some(&engine.reader_processes), options.max_depth) {
             Ok(reader) => {
