@@ -1,6 +1,7 @@
 """The await stacks of asyncio tasks agree with what the process itself says about them."""
 
 import json
+import math
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -89,8 +90,9 @@ def test_a_subset_stands_for_all_tasks(start: Start, tmp_path: Path, version: st
     for batch in batches:
         for stack, _, weight in batch.rows:
             shares[functions(stack)[0]] += weight / count
-    # A kind of 625 tasks among 10,000; six standard deviations of its mean over 40 readings of 64.
-    assert 625 - 6 * 93 < shares["sleeps"] < 625 + 6 * 93
+    share = 625 / expected
+    deviation = expected * math.sqrt(share * (1 - share) / (64 * count))
+    assert abs(shares["sleeps"] - 625) < 6 * deviation
 
 
 @pytest.mark.parametrize("version", VERSIONS)
