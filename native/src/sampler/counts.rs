@@ -2,7 +2,7 @@
 
 use crate::linux::system_call::Wait;
 use crate::stacks::stack_interner::StackId;
-use crate::stacks::states::STATE_COUNT;
+use crate::stacks::states::THREAD_STATE_COUNT;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub struct Sample {
 }
 
 /// Samples by state.
-pub type StateCounts = [u64; STATE_COUNT];
+pub type StateCounts = [u64; THREAD_STATE_COUNT];
 
 /// Samples by thread, stack and state.
 #[derive(Debug)]

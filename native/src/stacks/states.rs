@@ -17,6 +17,8 @@ pub static STATES: [&str; STATE_COUNT] = [
     "task_waiting",
 ];
 pub const STATE_COUNT: usize = 12;
+/// The first of them are states of threads, the others of asyncio tasks.
+pub const THREAD_STATE_COUNT: usize = 9;
 /// A stack ends with these in folded text; running has none.
 pub const STATE_SUFFIXES: [&str; STATE_COUNT] = [
     ";[idle]",
