@@ -99,7 +99,9 @@ SIDECAR = Page(
     groups={
         "Processes": "pid match all include_children target_container max_processes scan_.* attach_.*",
         "Labels": "service version namespace pod container node label",
-        "Sampling": "rate window_.* interval_.* jitter_.* on_demand mode max_(depth|stacks) pause_file",
+        "Sampling": (
+            "(tasks_)?rate window_.* interval_.* jitter_.* on_demand mode max_(depth|stacks) pause_file"
+        ),
         "Budget": "budget_.* max_stop_ms",
         "Triggers and pre-roll": "trigger_.* preroll_.*",
         "Captures": "capture.* timeline_recording_.* one_shot_token",

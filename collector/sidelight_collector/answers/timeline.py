@@ -168,7 +168,7 @@ def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | 
 
 
 def _compute_ready_tasks(table: pa.Table, count: int) -> tuple[list[float], list[float | None]]:
-    """Compute the time in which asyncio tasks were ready, and the longest wait of one, for each step."""
+    """Compute the time of ready asyncio tasks and their longest wait, by step."""
     seconds, longest = [0.0] * count, [cast("float | None", None)] * count
     grouped = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
         [("task_ready", "sum"), ("longest_ready_ns", "max"), ("task_readings", "sum")]

@@ -7,6 +7,7 @@ pyspy_output      parses its output
 sampler_registry  the samplers of this machine
 schedule          when to sample
 timed_samples     samples with timestamps
+task_samples      asyncio tasks, as samples
 guard             never leaves a target stopped
 permissions       why a process cannot be read
 attach_limiter    spreads attaches over time

@@ -199,7 +199,7 @@ class NativeSession:
 
 
 def list_task_options(engine: Any, tasks_hz: float) -> dict[str, float]:
-    """List the options of `Engine.attach` that make it read asyncio tasks; none if it cannot."""
+    """List the options of `Engine.attach` by which it reads asyncio tasks, if any."""
     reads_tasks = tasks_hz > 0 and "tasks_hz" in inspect.signature(engine.attach).parameters
     return {"tasks_hz": tasks_hz} if reads_tasks else {}
 

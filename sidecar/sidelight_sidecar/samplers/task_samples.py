@@ -1,4 +1,4 @@
-"""Asyncio tasks as the extension reads them, and their conversion to the samples of a window."""
+"""Asyncio tasks as the extension reads them, as samples of a window."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_tasks(
 
 
 def count_tasks(tasks: TaskSamples, duration_ns: int, period_ns: int, seed: int) -> dict[Stack, Counts]:
-    """Convert tasks to samples of `period_ns`: samples times period is tasks times time.
+    """Convert tasks to samples: samples times `period_ns` is tasks times time.
 
     A reading stands for an equal part of the duration. Counts are rounded without bias: each by less than
     one sample, and so is their sum. `seed` makes the rounding repeatable.
