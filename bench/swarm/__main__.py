@@ -33,8 +33,9 @@ import psutil
 from bench.corpus import Corpus, Shape
 from bench.swarm.proof import Proof, prove
 from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
+from sidelight_collector.stack_hashing import FIRST_STATES
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_model.counts import FURTHER_STATES, STATES
+from sidelight_model.counts import STATES
 from sidelight_model.folded import render_folded
 from tests.processes import Collector, S3Server, collector, s3_server
 
@@ -139,7 +140,7 @@ def bodies(plan: Plan) -> list[Body]:
         unused = sum(
             len(bytes(column))
             for state, column in zip(STATES, row.counts, strict=True)
-            if state in FURTHER_STATES and not any(column)
+            if state not in FIRST_STATES and not any(column)
         )
         made.append(Body(len(made), row.window, blocks(text), len(text), columns, unused))
         if len(made) == plan.bodies:

@@ -19,7 +19,7 @@ MAX_THREAD_TIME_NS: Final = 10**17
 MAX_SAMPLES: Final = 10**12
 """The samples of MAX_THREAD_TIME_NS at 10 kHz."""
 _MAX_INT: Final = 2**63 - 1
-_FIRST_STATES: Final = STATES[:3]
+FIRST_STATES: Final = STATES[:3]
 """The states of the first format, which are in every digest."""
 
 
@@ -102,7 +102,7 @@ def build_hashed_window(window: Window, hashed_stacks: HashedStacks) -> HashedWi
     digest = xxhash.xxh3_64(encode_windows([window]))
     digest.update(hashed_stacks.hashes)
     for state, column in zip(STATES, hashed_stacks.counts, strict=True):
-        if state in _FIRST_STATES or any(column):
+        if state in FIRST_STATES or any(column):
             digest.update(column)
     return HashedWindow(
         window,

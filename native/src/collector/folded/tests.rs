@@ -21,7 +21,10 @@ fn equal_stacks_are_added_up_by_state() {
         b"a;b 1\na;b;[idle] 2\n\na;b;[gil] 3\r\n\r\na;b;[cpu_wait] 4\na;b;[gil_wait] 5\na;b;[lock] 6\na;b;[poll] 7\na;b;[io] 8\na;b;[sleep] 9\na;b 10\nsay> a 1\nf (x y) 7\nnever 0";
     assert_eq!(
         read(text, WIDE),
-        expect(&[("a;b", [2, 11, 3, 4, 5, 6, 7, 8, 9]), ("f (x y)", [0, 7, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[
+            ("a;b", [2, 11, 3, 4, 5, 6, 7, 8, 9, 0, 0, 0]),
+            ("f (x y)", [0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        ])
     );
     assert_eq!(read(b"", WIDE), expect(&[]));
 }
@@ -53,7 +56,7 @@ fn what_is_not_a_stack_and_a_count_is_refused_by_its_line() {
     assert_eq!(read(b"ok 1\nsay> \xff", WIDE), Err(1));
     assert_eq!(
         read(b"a 999999999999999", WIDE),
-        expect(&[("a", [0, 999_999_999_999_999, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[("a", [0, 999_999_999_999_999, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])])
     );
 }
 
@@ -62,7 +65,7 @@ fn as_many_stacks_as_the_limit_are_read_and_one_more_is_refused() {
     let two = FoldLimits { stacks: 2, ..WIDE };
     assert_eq!(
         read(b"a 1\nb 1\na 1\nb;[idle] 1", two),
-        expect(&[("a", [0, 2, 0, 0, 0, 0, 0, 0, 0]), ("b", [1, 1, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[("a", [0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ("b", [1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])])
     );
     assert_eq!(read(b"a 1\nb 1\na 1\nc 0", two), Err(3));
 }
@@ -73,7 +76,10 @@ fn stacks_deeper_than_the_limit_lose_their_middle() {
     let text = b"a;b;c 1\na;b;c;d 2\na;x;y;d;[gil] 4\na;(truncated);d 8";
     assert_eq!(
         read(text, three),
-        expect(&[("a;(truncated);d", [0, 10, 4, 0, 0, 0, 0, 0, 0]), ("a;b;c", [0, 1, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[
+            ("a;(truncated);d", [0, 10, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            ("a;b;c", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        ])
     );
     let folded = fold(text, 0, BESIDE, three).unwrap();
     assert_eq!((folded.samples, folded.clipped), (15, 14));
@@ -81,12 +87,15 @@ fn stacks_deeper_than_the_limit_lose_their_middle() {
     let one = FoldLimits { depth: 1, ..WIDE };
     assert_eq!(
         read(b"a;b 1\nc 1", one),
-        expect(&[("(truncated)", [0, 1, 0, 0, 0, 0, 0, 0, 0]), ("c", [0, 1, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[
+            ("(truncated)", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+            ("c", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])
+        ])
     );
     let text = format!("{}leaf 1", "f;".repeat(20_000));
     assert_eq!(
         read(text.as_bytes(), FoldLimits { depth: 2, ..WIDE }),
-        expect(&[("f;(truncated)", [0, 1, 0, 0, 0, 0, 0, 0, 0])])
+        expect(&[("f;(truncated)", [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])])
     );
 }
 
@@ -104,7 +113,7 @@ fn more_samples_than_fit_are_all_in_the_total() {
     let line = "a 999999999999999\n".repeat(20_000);
     let folded = fold(line.as_bytes(), 0, BESIDE, WIDE).unwrap();
     assert_eq!(folded.samples, 20_000 * 999_999_999_999_999);
-    assert_eq!(folded.stacks[0].counts, [0, i64::MAX, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(folded.stacks[0].counts, [0, i64::MAX, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
