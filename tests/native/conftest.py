@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sidelight_native import Batch, Session
 
-from sidelight_model.counts import STATES, Counts
+from sidelight_model.counts import THREAD_STATES, Counts
 
 TARGETS = Path(__file__).parent / "targets"
 DEADLINE_SECONDS = 60.0
@@ -67,7 +67,7 @@ class Taken:
             for stack, counts in self.counts.items()
             if any(frame.split(" (")[0] in functions for frame in stack.split(";"))
         ]
-        return tuple(sum(counts[state] for counts in wanted) for state in range(len(STATES)))
+        return tuple(sum(counts[state] for counts in wanted) for state in range(len(THREAD_STATES)))
 
     def states_of(self, *functions: str) -> Counts:
         """The same, by name."""

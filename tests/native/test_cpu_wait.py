@@ -12,7 +12,7 @@ import pytest
 import sidelight_native
 from sidelight_native import Engine
 
-from sidelight_model.counts import STATES, Counts
+from sidelight_model.counts import STATES, THREAD_STATES, Counts
 
 RATE_HZ = 100
 TICKS = 400
@@ -45,8 +45,10 @@ def watch(start, wait_until, kind, spinners, mode="auto"):
     batches.append(session.stop())
     on_cpu, waited = (b - a for a, b in zip(before, kernel_seconds(target.pid), strict=True))
     late = sum(batch.late_ns for batch in batches) / sum(batch.duration_ns for batch in batches)
-    samples = [sum(row[2 + at] for batch in batches for row in batch.counts) for at in range(len(STATES))]
-    return dict(zip(STATES, samples, strict=True)), on_cpu, waited, late
+    samples = [
+        sum(row[2 + at] for batch in batches for row in batch.counts) for at in range(len(THREAD_STATES))
+    ]
+    return dict(zip(THREAD_STATES, samples, strict=True)), on_cpu, waited, late
 
 
 @pytest.mark.parametrize("mode", ["gil", "blocking", "nonblocking"])

@@ -34,6 +34,7 @@ SORT_KEYS: Final = (
     "name",
 )
 PROFILE_TYPES: Final = tuple(kind.value for kind in ProfileType)
+TOP_TYPES: Final = tuple(kind for kind in PROFILE_TYPES if kind != ProfileType.TASKS)
 DEFAULT_SECONDS: Final = 10.0
 MAX_DEPTH: Final = 4096
 MAX_RATE: Final = 10_000
@@ -157,7 +158,7 @@ class TopSettings:
     type: str = setting(
         "cpu",
         "profile type of SELF and TOTAL: wall, cpu, gil, gil_wait or off_cpu",
-        parse=make_choice_parser(*PROFILE_TYPES),
+        parse=make_choice_parser(*TOP_TYPES),
     )
     sort: str = setting("self", f"sort order: {', '.join(SORT_KEYS)}", parse=make_choice_parser(*SORT_KEYS))
     lines: bool = setting(False, "one row per line instead of per function")

@@ -31,7 +31,7 @@ SORT_KEYS = {
     "n": "name",
 }
 KEY_HELP = "s t g u w v k p o e i n sort   c type   l lines   a since start   r reset   space hold   q quit"
-_TYPES = tuple(ProfileType)
+_TYPES = tuple(kind for kind in ProfileType if kind is not ProfileType.TASKS)
 _STATE_HEADINGS = {
     "gil": "GIL %",
     "running": "RUN %",
