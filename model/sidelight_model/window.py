@@ -298,7 +298,7 @@ def parse_header(number: int, line: bytes, limits: WindowLimits, *, truncated_sa
 def count_truncated(counts: Mapping[Stack, Counts]) -> int:
     """Count the samples with a truncated stack, truncated here or earlier."""
     return sum(
-        count.wall
+        sum(count)
         for stack, count in counts.items()
         if TRUNCATED in stack and TRUNCATED in split_stack(stack)
     )

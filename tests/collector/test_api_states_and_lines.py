@@ -119,4 +119,7 @@ async def test_each_state_is_where_it_was_sampled() -> None:
         "poll": [0, 0, 0, 0],
         "io": [0, 0, 0, 0],
         "sleep": [0, 0, 7, 0],
+        "task_running": [0, 0, 0, 0],
+        "task_ready": [0, 0, 0, 0],
+        "task_waiting": [0, 0, 0, 0],
     }

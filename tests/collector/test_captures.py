@@ -385,7 +385,7 @@ def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> No
     assert profile["samples"] == [[0, 2], [0, 1], [], [0, 1]]
     assert profile["weights"] == [10_000, 20_000, 70_000, 10_000]
     assert (profile["startValue"], profile["endValue"]) == (0, 110_000)
-    assert [frame["name"] for frame in drawn["shared"]["frames"]][-7:] == [
+    assert [frame["name"] for frame in drawn["shared"]["frames"]][-10:] == [
         "[idle]",
         "[cpu_wait]",
         "[gil_wait]",
@@ -393,6 +393,9 @@ def test_samples_alike_are_drawn_as_one_and_what_is_not_known_as_nothing() -> No
         "[poll]",
         "[io]",
         "[sleep]",
+        "[task_running]",
+        "[task_ready]",
+        "[task_waiting]",
     ]
     (cut,) = json.loads(render_speedscope(read, "title", 4))["profiles"]
     assert cut["samples"] == [[0, 2], [0, 1]]

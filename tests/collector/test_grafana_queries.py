@@ -42,7 +42,7 @@ from tests.collector.stored_windows import START_NS, stored, window
 START_MS = START_NS // 10**6
 RANGE = {"start": START_MS, "end": START_MS + 600_000}
 API_RANGE = {"from": str(START_MS), "until": str(START_MS + 600_000)}
-CPU, WALL, GIL, GIL_WAIT, OFF_CPU = (
+CPU, WALL, GIL, GIL_WAIT, OFF_CPU, TASKS = (
     TYPE_IDS[kind]
     for kind in (
         ProfileType.CPU,
@@ -50,12 +50,13 @@ CPU, WALL, GIL, GIL_WAIT, OFF_CPU = (
         ProfileType.GIL,
         ProfileType.GIL_WAIT,
         ProfileType.OFF_CPU,
+        ProfileType.TASKS,
     )
 )
 SHOP = '{service_name="shop"}'
 STACKS = (
     "main (a.py:1);cart (shop.py:5);[idle] 9 | main (a.py:1);work (b.py:7) 6 | main (a.py:1);[gil] 4 | "
-    "main (a.py:1);lock (shop.py:9);[gil_wait] 3"
+    "main (a.py:1);lock (shop.py:9);[gil_wait] 3 | main (a.py:1);pool (db.py:3);[task_waiting] 8"
 )
 
 
@@ -160,7 +161,7 @@ async def test_flame_graphs_are_those_of_the_query_api(client: Client, form: str
 @pytest.mark.parametrize("form", ["json", "proto"])
 async def test_types_labels_values_and_series_are_listed(client: Client, form: str) -> None:
     types = await call(client, "ProfileTypes", RANGE, form)
-    assert [one["ID"] for one in types["profileTypes"]] == [CPU, WALL, GIL, GIL_WAIT, OFF_CPU]
+    assert [one["ID"] for one in types["profileTypes"]] == [CPU, WALL, GIL, GIL_WAIT, OFF_CPU, TASKS]
     assert types["profileTypes"][0]["sampleType"] == "cpu"
     names = (await call(client, "LabelNames", {**RANGE, "matchers": [SHOP]}, form))["names"]
     own = (await get(client, "labels", query='service="shop"', **API_RANGE))["labels"]
@@ -174,7 +175,11 @@ async def test_types_labels_values_and_series_are_listed(client: Client, form: s
         ("team", ["{}"], ["web"]),
         ("pod", [SHOP, '{version!="2"}'], ["pod-1", "pod-3"]),
         ("__profile_type__", ['{service_name="cart"}'], [OFF_CPU, WALL]),
-        ("__name__", [SHOP, '{endpoint="GET /cart"}'], ["gil", "gil_wait", "off_cpu", "process_cpu", "wall"]),
+        (
+            "__name__",
+            [SHOP, '{endpoint="GET /cart"}'],
+            ["gil", "gil_wait", "off_cpu", "process_cpu", "tasks", "wall"],
+        ),
         ("missing", [], []),
     ):
         listed = await call(client, "LabelValues", {**RANGE, "name": name, "matchers": matchers}, form)
@@ -183,13 +188,14 @@ async def test_types_labels_values_and_series_are_listed(client: Client, form: s
     found = {tuple(pair["value"] for pair in one["labels"]) for one in series["labelsSet"]}
     assert found == {(CPU, "shop"), (WALL, "shop"), (GIL, "shop"), (GIL_WAIT, "shop"), (WALL, "cart")} | {
         (OFF_CPU, "shop"),
+        (TASKS, "shop"),
         (OFF_CPU, "cart"),
     }
     every = await call(client, "Series", {**RANGE, "matchers": ['{pod="pod-3"}']}, form)
     assert {pair["name"]: pair["value"] for pair in every["labelsSet"][0]["labels"]}["version"] == "1"
     types_alone = await call(client, "Series", {**RANGE, "label_names": ["__type__"]}, form)
     names = [one["labels"][0]["value"] for one in types_alone["labelsSet"]]
-    assert names == ["cpu", "gil", "gil_wait", "off_cpu", "wall"]
+    assert names == ["cpu", "gil", "gil_wait", "off_cpu", "tasks", "wall"]
 
 
 @pytest.mark.parametrize("form", ["json", "proto"])
@@ -452,7 +458,7 @@ async def test_render_diff_compares_two_sides(client: Client) -> None:
 async def test_label_values_and_wrong_parameters_of_the_older_api(client: Client) -> None:
     span = dict(API_RANGE)
     for label, values in (
-        ("__name__", [GIL, GIL_WAIT, CPU, OFF_CPU, WALL]),
+        ("__name__", [GIL, GIL_WAIT, CPU, OFF_CPU, TASKS, WALL]),
         ("service_name", ["cart", "shop"]),
     ):
         async with client.get("/pyroscope/label-values", params={"label": label, **span}) as response:

@@ -136,7 +136,7 @@ def test_the_first_bad_line_is_named_and_nothing_is_taken(window: Make) -> None:
 
 
 def test_a_header_of_another_format_is_refused(window: Make) -> None:
-    refused = refusal(encode_windows([window()]).replace(b'"format":2', b'"format":3'))
+    refused = refusal(encode_windows([window()]).replace(b'"format":2', b'"format":4'))
     assert refused.reason is Reason.BAD_HEADER
 
 
