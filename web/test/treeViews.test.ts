@@ -132,6 +132,13 @@ test("a frame tells its part of its caller and of the zoomed frame, its package 
   assert.equal(rows(1, 0)["of caller"], undefined);
 });
 
+test("a frame of asyncio tasks tells how many there are on average", () => {
+  const tree = buildTree([{ path: ["query (db.py)", "acquire (pool.py)"], us: [12_400_000] }, { path: ["query (db.py)"], us: [1_000_000] }], 1);
+  const rowsAs = (type: "tasks" | "wall", norm: "rate" | "share") => describeFrame(computeMetrics(tree, [1], { ...OPTIONS, norm, unit: rateUnit(type) }), 2).rows;
+  assert.deepEqual(rowsAs("tasks", "rate")[1], ["on average", "12.4 tasks here per pod"]);
+  for (const rows of [rowsAs("wall", "rate"), rowsAs("tasks", "share")]) assert.ok(rows.every(([head]) => head !== "on average"));
+});
+
 test("what is wrong with a regular expression is said", () => {
   assert.equal(expressionError("/[a/"), "invalid regular expression: missing ]");
   assert.equal(expressionError("/(?=x)/"), "invalid regular expression: lookaround is not supported");

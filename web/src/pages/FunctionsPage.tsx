@@ -65,7 +65,7 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
   const { rows, type, search, core_hour_price: listedPrice } = answer;
   // A price is of cores: waiting threads cost nothing.
   const price = type === "cpu" ? listedPrice : null;
-  const unit = isThreadTime(type) ? strings.threads : strings.cores;
+  const unit = type === "tasks" ? strings.tasks : isThreadTime(type) ? strings.threads : strings.cores;
   const perMonth = (cores: number | null) => {
     const cost = monthlyCost(cores, price);
     return cost === "" ? "" : strings.perMonth(cost);

@@ -65,6 +65,7 @@ export const self = "Self";
 export const selfHint = "The function's own code";
 export const fleetSentence = (name: ComponentChildren, cores: Printable, unit: Printable, services: number, share: Printable, cost: string) => <>{name}: <strong>{cores} {unit}</strong> in {plural(services, "service")}, {share} of the fleet{cost !== "" && <>, <strong>{cost}</strong></>}</>;
 export const cores = "cores";
+export const tasks = "tasks";
 export const threads = "threads";
 export const perMonth = (amount: Printable) => `${amount} per month`;
 export const noFunctionMatches = (search: ComponentChildren) => <>No function matches “{search}” in this range.</>;

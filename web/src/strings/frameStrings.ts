@@ -15,6 +15,8 @@ export const takesLess = "▼ takes less";
 export const noSamples = "no samples";
 export const total = (prefix: Printable) => `${prefix}total`;
 export const sample = (rate: Printable, share: Printable, us: Printable, samples: number) => `${rate}${share} · ${us} · ${plural(samples, "sample")}`;
+export const onAverage = (prefix: Printable) => `${prefix}on average`;
+export const tasksHere = (tasks: Printable) => `${tasks} tasks here per pod`;
 export const self = (prefix: Printable) => `${prefix}self`;
 export const sampleText = (self: Printable, samples: number) => `${self} · ${plural(samples, "sample")}`;
 export const states = (us: Printable) => `${us}states`;

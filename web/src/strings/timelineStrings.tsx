@@ -71,6 +71,8 @@ export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
 export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
 export const noData = "no data";
 export const stepData = (rate: Printable, pods: number, samples: number) => `${rate} · ${plural(pods, "pod")} · ${plural(samples, "sample")}`;
+export const readyTasks = (tasks: Printable, longest: Printable) => `${tasks} ready tasks, which waited up to ${longest} for the event loop`;
+export const noTasksRead = "no tasks were read";
 export const noteAt = (text: Printable) => `note: ${text}`;
 export const overheadPaused = (stoppedShare: Printable) => `overhead: paused ${stoppedShare}`;
 export const noVersionLabelled = "(no version)";

@@ -5,7 +5,7 @@ import { moveBrush, coarseResolution, layoutFlags, findGaps, brushSpan, stepAt, 
 import { place } from "../../lib/location.ts";
 import { formatRate, rateUnit } from "../../lib/quantities.ts";
 import { signal } from "../../lib/signals.ts";
-import { percent, seconds as lasting, short } from "../../lib/numbers.ts";
+import { microseconds, percent, seconds as lasting, short } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
 import { coverageRemark, stopRemark, modeRemarks, formatShare } from "../../viewmodels/qualitySummary.ts";
 import { formatClock, parseTime, formatUtcOffset, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
@@ -100,6 +100,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const notes = noteMarks(serviceNotes.value ?? [], visible);
   const describeStep = (i: number) => [
     formatWithZone(start[i]), value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i]),
+    ...(type === "tasks" ? [lagOf(timeline, i)] : []),
     ...notes.filter((note) => overlaps(note, { from: start[i], until: start[i] + step })).map(({ text }) => strings.noteAt(text)),
   ].join(" · ");
   const remarks = [
@@ -178,6 +179,12 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       </details>}
     </section>
   );
+}
+
+/** The ready tasks of a step, and how long one of them waited for its event loop. */
+function lagOf({ ready_task_seconds, longest_ready_seconds, pod_seconds }: TimelineAnswer, at: number): string {
+  const longest = longest_ready_seconds[at];
+  return longest === null ? strings.noTasksRead : strings.readyTasks(short(ready_task_seconds[at] / Math.max(pod_seconds[at], 1e-9)), microseconds(longest * 1e6));
 }
 
 const samplesBetween = (samples: readonly number[], { head, anchor }: BrushSelection) => sum(samples.slice(Math.min(head, anchor ?? head), Math.max(head, anchor ?? head) + 1));

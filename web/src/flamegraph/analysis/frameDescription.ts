@@ -1,4 +1,4 @@
-import { interval, microseconds, percent, signed, signedPercent } from "../../lib/numbers.ts";
+import { interval, microseconds, percent, short, signed, signedPercent } from "../../lib/numbers.ts";
 import type { Change } from "../tree/compare.ts";
 import { STATES_BY_WORK, sum } from "../tree/tree.ts";
 import { formatRate, type RateUnit } from "../../lib/quantities.ts";
@@ -44,6 +44,7 @@ export function describeFrame(metrics: TreeMetrics, node: number, focus = 0): De
     const rate = us.length > 1 && norm === "rate" ? `${formatNormalised(us[side][node], divisor[side], unit)} · ` : "";
     const prefix = us.length > 1 ? `${"AB"[side]} ` : "";
     rows.push([strings.total(prefix), strings.sample(rate, percent(share, 2), microseconds(us[side][node]), samples[side][node])]);
+    if (unit.symbol === "tasks" && norm === "rate" && divisor[side] > 0) rows.push([strings.onAverage(prefix), strings.tasksHere(short(us[side][node] / divisor[side]))]);
     rows.push([strings.self(prefix), strings.sampleText(microseconds(tree.self[side][node]), tree.samples[side][node])]);
   }
   for (const [side, states] of (metrics.states ?? []).entries()) {
