@@ -8,7 +8,7 @@ import sys
 import pytest
 from sidelight_native import Engine
 
-from sidelight_model.counts import STATES
+from sidelight_model.counts import THREAD_STATES
 from tests.native.conftest import Taken
 from tests.native.test_gil_wait import NEWEST, READ_HERE, SAMPLE, WITHOUT_RIGHT
 from tests.sidecar.test_permissions import needs_setpriv
@@ -49,7 +49,7 @@ def test_waiting_threads_are_counted_by_what_they_wait_for(start, wait_until, py
 
     def every_thread_waits():
         first.add(session.take())
-        return all(first.of(function)[STATES.index(state)] for function, state in REASONS.items())
+        return all(first.of(function)[THREAD_STATES.index(state)] for function, state in REASONS.items())
 
     def enough():
         taken.add(session.take())
@@ -93,5 +93,5 @@ def test_without_dac_read_search_all_reasons_are_missing_and_such_threads_are_id
     assert found.returncode == 0, found.stderr
     missing, counts = json.loads(found.stdout)
     assert missing == ["gil_wait", "lock", "poll", "io", "sleep"]
-    by_state = dict(zip(STATES, counts, strict=True))
+    by_state = dict(zip(THREAD_STATES, counts, strict=True))
     assert by_state["idle"] > 0 == sum(by_state[state] for state in missing)
