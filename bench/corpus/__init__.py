@@ -28,7 +28,7 @@ import xxhash
 from ulid import ULID
 
 from bench.corpus.stacks import service, version
-from sidelight_collector.stack_hashing import HashedWindow, hash_stack
+from sidelight_collector.stack_hashing import FIRST_STATES, HashedWindow, hash_stack
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
@@ -286,7 +286,7 @@ class Corpus:
                 array(kind, column[8 * start : 8 * end]) for kind, column in zip("Qqqq", columns, strict=True)
             )
             none = array("q", bytes(8 * len(h)))
-            counts = (idle, running, gil, *[none] * (len(STATES) - 3))
+            counts = (idle, running, gil, *[none] * (len(STATES) - len(FIRST_STATES)))
             cpu_ns = (sum(running) + sum(gil)) * PERIOD_NS
             head = replace(head, quality=replace(head.quality, target_cpu_ns=cpu_ns))
             digest = xxhash.xxh3_64(encode_windows([head]))
