@@ -5,7 +5,7 @@
 
 use crate::asyncio::task_layout::{Attributes, TaskLayout};
 use crate::cpython::by_address::ByAddress;
-use crate::cpython::cpython_layout::{Layout, TYPE};
+use crate::cpython::cpython_layout::{Layout, LENGTH, TYPE};
 use crate::cpython::pyunicode;
 use crate::linux::memory::{word, Fault, Memory, Span};
 
@@ -192,11 +192,10 @@ impl Objects {
         let ascii = self.layout.text.ascii;
         let keys: Vec<usize> = entries.iter().map(|&(key, _)| key).collect();
         let mut bytes = Vec::new();
-        let length = crate::cpython::cpython_layout::LENGTH;
-        read_each(memory, &keys, length + WORD, &mut bytes);
+        read_each(memory, &keys, LENGTH + WORD, &mut bytes);
         let same = |n: usize, key: usize| {
             let mut text = vec![0; name.len()];
-            word(&bytes, n * (length + WORD) + length) == name.len()
+            word(&bytes, n * (LENGTH + WORD) + LENGTH) == name.len()
                 && memory.read(key.wrapping_add(ascii), &mut text).is_ok()
                 && text == name.as_bytes()
         };

@@ -2,7 +2,8 @@
 //!
 //! They are offsetof of TaskObj (Modules/_asynciomodule.c), PyGenObject (Include/cpython/genobject.h; in 3.13
 //! Include/internal/pycore_genobject.h) and `_PyInterpreterFrame` (Include/internal/pycore_frame.h) of 3.11.7, 3.12.1,
-//! 3.13.0 and 3.14.8; those of 3.14's lists are from the section `.AsyncioDebug` of its `_asyncio`. The size of `_asyncio.Task` is compared with the process before any of them is used.
+//! 3.13.0 and 3.14.8; those of 3.14's lists are from the section `.AsyncioDebug` of its `_asyncio`. The size of
+//! `_asyncio.Task` is compared with the process before any of them is used.
 
 /// All offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,9 +16,8 @@ pub struct TaskLayout {
     /// Of PyGenObject.
     pub frame_state: usize,
     pub frame: usize,
-    /// `gi_frame_state` of a generator that waits for another one, and of one that runs.
+    /// `gi_frame_state` of a generator that waits for another one.
     pub suspended: i8,
-    pub executing: i8,
     /// Any suspended generator has that state: the argument of its next instruction tells whether it waits.
     pub needs_instruction: bool,
     /// Of `_PyInterpreterFrame`: its locals.
@@ -77,7 +77,6 @@ impl TaskLayout {
             frame_state: 75,
             frame: 80,
             suspended: -1,
-            executing: 0,
             needs_instruction: true,
             locals: 72,
             has_stack_references: false,

@@ -22,8 +22,10 @@ use crate::linux::bounded_memory::BoundedMemory;
 use crate::linux::memory::{word, Fault, Memory, RemoteMemory, Span};
 use crate::linux::os::monotonic_ns;
 use crate::stacks::frame_text::Call;
-use crate::stacks::stack_interner::StackInterner;
-use crate::stacks::stack_reader::{Failure, GilState, MemoryReading, StackReader, Stacks, Verify};
+use crate::stacks::stack_interner::{StackId, StackInterner};
+use crate::stacks::stack_reader::{
+    Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify,
+};
 use std::time::{Duration, Instant};
 
 /// The longest that a reading may take: other processes wait for it.
@@ -209,7 +211,7 @@ impl TaskReader {
         Listing::read(objects, memory, tasks, &mut self.queues)
     }
 
-    /// The frames of a task, leaf first.
+    /// Builds the await stacks of what was read.
     fn build(&mut self, listing: &Listing, interner: &mut StackInterner) -> Result<TaskReading, Fault> {
         let mut reading = TaskReading { loops: listing.loops, ..TaskReading::default() };
         let (mut frames, mut leaf_first) = (Vec::new(), Vec::new());
@@ -464,18 +466,14 @@ impl TaskReader {
     }
 }
 
-fn no_stack(
-    thread_id: u64,
-    native_id: Option<i32>,
-    interpreter: usize,
-) -> crate::stacks::stack_reader::ThreadStack {
-    crate::stacks::stack_reader::ThreadStack {
+fn no_stack(thread_id: u64, native_id: Option<i32>, interpreter: usize) -> ThreadStack {
+    ThreadStack {
         thread_id,
         native_id,
         interpreter,
         owns_gil: false,
         active: false,
-        stack: crate::stacks::stack_interner::StackId::NO_FRAMES,
+        stack: StackId::NO_FRAMES,
         truncated: false,
         failed: false,
     }

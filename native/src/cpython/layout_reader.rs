@@ -1,8 +1,8 @@
 //! Finding the layout of a process's memory.
 //!
 //! From 3.13 on `_PyRuntime` begins with `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h; in 3.13
-//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0, 3.14.8 and 3.15.0. Earlier
-//! versions are in `known_layouts`. These structures do not change within a minor version.
+//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0, 3.14.8 and 3.15.0.
+//! Earlier versions are in `known_layouts`. These structures do not change within a minor version.
 
 use crate::cpython::cpython_layout::{
     Code, CurrentFrame, Entry, Frame, FrameLayout, GilLayout, Interpreter, Layout, LineFormat, NativeId,

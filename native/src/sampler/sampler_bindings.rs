@@ -116,7 +116,7 @@ impl Engine {
             return Err(PyValueError::new_err("tasks_max must be at least 1"));
         }
         let options = SamplingOptions {
-            period_ns: period_ns(rate_hz)?,
+            period_ns: period_ns("rate_hz", rate_hz)?,
             mode: parse_mode(mode)?,
             reader: parse_reader(reader)?,
             max_depth,
@@ -125,7 +125,7 @@ impl Engine {
             names: thread_names,
             timed_names,
             timed,
-            tasks_period_ns: period_of("tasks_hz", tasks_hz)?,
+            tasks_period_ns: period_ns("tasks_hz", tasks_hz)?,
             max_tasks: tasks_max,
         };
         let attached = py.detach(|| attach(&self.engine, pid, &options))?;
@@ -165,7 +165,7 @@ impl Session {
     }
 
     fn set_rate(&self, py: Python<'_>, rate_hz: f64) -> PyResult<()> {
-        let period_ns = period_ns(rate_hz)?;
+        let period_ns = period_ns("rate_hz", rate_hz)?;
         py.detach(|| self.engine.set_period(self.attached.id, period_ns));
         *self.rate_hz.lock().unwrap_or_else(PoisonError::into_inner) = rate_hz;
         Ok(())
@@ -315,11 +315,7 @@ fn reader_command(py: Python<'_>) -> PyResult<Vec<String>> {
 }
 
 /// None pauses.
-fn period_ns(rate_hz: f64) -> PyResult<Option<u64>> {
-    period_of("rate_hz", rate_hz)
-}
-
-fn period_of(name: &str, rate_hz: f64) -> PyResult<Option<u64>> {
+fn period_ns(name: &str, rate_hz: f64) -> PyResult<Option<u64>> {
     match rate_hz {
         0.0 => Ok(None),
         rate_hz if rate_hz > 0.0 && rate_hz <= 10_000.0 => Ok(Some((1e9 / rate_hz) as u64)),
