@@ -252,7 +252,7 @@ def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
     elif "poll" in sampler.missing_states:
         messages.append(
             "All waiting threads count as idle, whatever they wait for: /proc/PID/task/TID/syscall cannot be "
-            "read. It takes the capability DAC_READ_SEARCH."
+            "read. Add the capability DAC_READ_SEARCH."
         )
     elif "gil_wait" in sampler.missing_states:
         messages.append(

@@ -94,7 +94,7 @@ class SidecarSettings(CollectorConnectionSettings):
     tasks_rate: float = setting(
         5.0,
         "readings of asyncio tasks per second, at most 50; 0 for none",
-        parse=house.parse_seconds,
+        parse=house.parse_nonnegative_float,
         metavar="HZ",
     )
     window_seconds: float = setting(10.0, "length of a window, 0.1 to 1800", parse=house.parse_positive_float)

@@ -11,7 +11,6 @@ from sidelight_model.counts import ProfileType
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels
 from sidelight_model.window import Quality, TaskReadings, decode_windows, encode_windows
-from sidelight_sidecar.samplers.native_sampler import list_task_options
 from sidelight_sidecar.samplers.sampler import SampleBatch
 from sidelight_sidecar.samplers.task_samples import TaskSamples, add_tasks, count_tasks, read_task_samples
 from sidelight_sidecar.shipping.merge import merge_windows
@@ -84,17 +83,3 @@ def test_the_first_window_of_a_process_carries_its_tasks_and_merging_keeps_them(
     assert decode_windows(encode_windows([first])) == [first]
     merged = merge_windows([first, first], lambda _: ULIDS[1])
     assert (merged.tasks, merged.total) == (tasks.readings.plus(tasks.readings), first.total.times(2))
-
-
-def test_an_extension_without_tasks_is_not_asked_for_them() -> None:
-    class Old:
-        def attach(self, pid: int, *, rate_hz: float) -> None: ...
-
-    class New:
-        def attach(self, pid: int, *, rate_hz: float, tasks_hz: float = 0.0) -> None: ...
-
-    assert [list_task_options(Old(), 5), list_task_options(New(), 0), list_task_options(New(), 5)] == [
-        {},
-        {},
-        {"tasks_hz": 5},
-    ]

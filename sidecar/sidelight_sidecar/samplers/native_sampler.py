@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -65,7 +64,7 @@ class NativeSampler:
         self.has_timestamps = max_timed_samples > 0
         self._explain_denial = explain_denial
         self._can_stop = can_stop
-        self._task_options = list_task_options(engine, tasks_hz)
+        self._tasks_hz = tasks_hz
         self.name = f"sidelight {version}"
 
     def attach(self, proc: Proc, *, rate_hz: float, window_seconds: float) -> NativeSession:
@@ -78,8 +77,8 @@ class NativeSampler:
                 rate_hz=rate_hz,
                 mode=self.mode,
                 max_depth=self._max_depth,
+                tasks_hz=self._tasks_hz,
                 **timed_options,
-                **self._task_options,
             )
         except ProcessLookupError as error:
             raise SamplingError(f"process {proc.pid} is gone", reason=Reason.PID_GONE) from error
@@ -196,12 +195,6 @@ class NativeSession:
             stops_over_limit=batch.stops_over_limit,
             tasks=read_task_samples(batch),
         )
-
-
-def list_task_options(engine: Any, tasks_hz: float) -> dict[str, float]:
-    """List the options of `Engine.attach` by which it reads asyncio tasks, if any."""
-    reads_tasks = tasks_hz > 0 and "tasks_hz" in inspect.signature(engine.attach).parameters
-    return {"tasks_hz": tasks_hz} if reads_tasks else {}
 
 
 def load_extension() -> Any | None:

@@ -15,7 +15,6 @@ from sidelight_cli.local.sampling.sampling_engine import (
 )
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
-from sidelight_sidecar.samplers.native_sampler import list_task_options
 from sidelight_sidecar.samplers.permissions import read_own_rights
 from sidelight_sidecar.samplers.sampler import SamplingError
 from sidelight_sidecar.samplers.timed_samples import TimelineBuffer
@@ -243,7 +242,7 @@ class ProcessSet:
                 max_depth=plan.max_depth,
                 thread_names=plan.thread_names,
                 timed=plan.timeline_samples,
-                **list_task_options(self._engine, plan.tasks_hz),
+                tasks_hz=plan.tasks_hz,
             )
         except ProcessLookupError as error:
             raise record_errors.make_not_found_error(proc.pid) from error

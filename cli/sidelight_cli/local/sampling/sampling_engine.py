@@ -87,7 +87,7 @@ class SamplingEngine(Protocol):
         max_depth: int = 1024,
         thread_names: bool = False,
         timed: int = 0,
-        **task_options: float,
+        tasks_hz: float = 0.0,
     ) -> EngineSession: ...
     def close(self) -> None: ...
 
