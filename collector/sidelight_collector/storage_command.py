@@ -118,7 +118,7 @@ class TrinoDdlSettings:
     store: str = setting("", "the store: s3://bucket/prefix", required=True, metavar="STORE")
     catalog: str = setting("profiles", "catalog of Trino's Hive connector")
     schema: str = setting("sidelight", "schema of the tables")
-    replace: bool = setting(default=False, help="drop each table first, as a new version of Sidelight needs")
+    replace: bool = setting(default=False, help="drop each table first, as after an upgrade of Sidelight")
 
 
 def run(argv: list[str]) -> int:

@@ -326,7 +326,7 @@ def _name_time(profile_type: str) -> str:
         "gil": "time with the GIL",
         "wall": "thread time",
         "gil_wait": "time waiting for the GIL",
-        "off_cpu": "time waiting off the CPU",
+        "off_cpu": "off-CPU time",
         "tasks": "time of asyncio tasks",
     }[profile_type]
 

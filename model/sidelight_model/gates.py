@@ -357,7 +357,7 @@ _SUBJECT_NAMES: Final = {
     "wall": "thread time",
     "gil": "GIL time",
     "gil_wait": "time waiting for the GIL",
-    "off_cpu": "time waiting off the CPU",
+    "off_cpu": "off-CPU time",
     "tasks": "time of asyncio tasks",
     "idle": "idle share",
     "depth.mean": "mean depth",

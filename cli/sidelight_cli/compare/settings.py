@@ -14,7 +14,6 @@ from sidelight.settings import (
     parse_nonnegative_float,
     parse_nonnegative_int,
     parse_positive_float,
-    parse_seconds,
     parse_settings,
     setting,
 )
@@ -100,7 +99,7 @@ class CompareSettings:
     wait: float = setting(
         0.0,
         "longest time to wait for enough data for every condition",
-        parse=parse_seconds,
+        parse=parse_nonnegative_float,
         metavar="SECONDS",
     )
     wait_every: float = setting(

@@ -20,7 +20,7 @@ TYPE_DESCRIPTIONS = {
     ProfileType.CPU: "cpu time (running and gil)",
     ProfileType.GIL: "time holding the GIL",
     ProfileType.GIL_WAIT: "time waiting for the GIL",
-    ProfileType.OFF_CPU: "time waiting off the CPU",
+    ProfileType.OFF_CPU: "off-CPU time",
     ProfileType.TASKS: "time of asyncio tasks",
 }
 

@@ -16,7 +16,7 @@ TYPE_NAMES: Final = {
     ProfileType.WALL: "thread time",
     ProfileType.GIL: "GIL time",
     ProfileType.GIL_WAIT: "time waiting for the GIL",
-    ProfileType.OFF_CPU: "time waiting off the CPU",
+    ProfileType.OFF_CPU: "off-CPU time",
     ProfileType.TASKS: "time of tasks",
 }
 POD_SECOND: Final = "pod-second"

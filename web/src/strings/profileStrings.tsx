@@ -192,7 +192,7 @@ export const wallTime = "wall time";
 export const timeHoldingGil = "time holding the GIL";
 export const timeWaitingForGil = "time waiting for the GIL";
 export const timeOfTasks = "asyncio tasks";
-export const timeOffCpu = "time waiting off the CPU";
+export const timeOffCpu = "off-CPU time";
 export const changeTitle = (quantity: string, from: string, to: string, scale: string) => `${quantity}, ${from} to ${to}: ${scale}`;
 export const fromTo = (from: string, until: string) => `${from} to ${until}`;
 export const sideBySide = (quantity: Printable, side: Printable) => `${quantity}, side by side, ${side}`;
@@ -281,7 +281,7 @@ export const stateNames = {
   running: "Running without the GIL",
   cpu_wait: "Waiting for a CPU",
   gil_wait: "Waiting for the GIL",
-  off_cpu: "Waiting off the CPU",
+  off_cpu: "Waiting off-CPU",
 } as const;
 export const reasonShare = (state: Printable, share: Printable) => `${state} ${share}`;
 

@@ -66,7 +66,7 @@ export const showRange = "Show this range";
 // Timeline
 export const cpuCoresPerPod = "CPU cores per pod";
 export const threadsPerPodForGil = "Threads per pod waiting for the GIL";
-export const threadsPerPodOffCpu = "Threads per pod waiting off the CPU";
+export const threadsPerPodOffCpu = "Off-CPU threads per pod";
 export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
 export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
 export const noData = "no data";

@@ -53,15 +53,15 @@ class LoadPlan:
         1, "number of rounds, without a pause between them", parse=house.parse_nonnegative_int
     )
     warm_up_seconds: float = setting(
-        0.0, "load before the first round, not measured", parse=house.parse_seconds
+        0.0, "load before the first round, not measured", parse=house.parse_nonnegative_float
     )
     progress_seconds: float = setting(
-        0.0, "time between reports within the first round; 0: none", parse=house.parse_seconds
+        0.0, "time between reports within the first round; 0: none", parse=house.parse_nonnegative_float
     )
     start_at: float = setting(
         0.0,
         "time of the first request, in Unix seconds; 0: now; late requests are sent at once",
-        parse=house.parse_seconds,
+        parse=house.parse_nonnegative_float,
         metavar="T",
     )
     wait: bool = setting(
