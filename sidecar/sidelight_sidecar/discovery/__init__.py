@@ -6,4 +6,5 @@ process_description  a process without its arguments
 procfs               reads processes
 listening_ports
 cgroup               the CPU limit
+pod_cgroup           the pod and container in a process's cgroup path
 """
