@@ -42,7 +42,7 @@ COLLECTOR = Page(
         "Address and store": "listen path_prefix public_url port_file store.* s3_.* tls_.*",
         "Access": "write_tokens_file read_tokens_file allow_anonymous_.* read_(rules|proxy)_.* "
         "trusted_proxies allowed_hosts auth_.*",
-        "Kubernetes": "kubernetes.* token_.* discovery.* attach_.*",
+        "Kubernetes": "kubernetes.* token_.* node_agents discovery.* attach_.*",
         "Connections": "max_connections (header|body|response|idle)_timeout_seconds",
         "Ingest": "flush_.* max_(pending|body|label|window_header)_bytes max_(receive|future)_seconds "
         "max_(windows|stacks|depth|labels|age_days) dedup_.* decode_.* pyroscope_.* otlp_.* forward_.*",

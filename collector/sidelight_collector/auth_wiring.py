@@ -69,6 +69,7 @@ class AuthContext:
                 settings.token_cache_entries,
                 settings.token_review_concurrency,
                 namespaces=frozenset(settings.kubernetes_namespaces),
+                node_agents=frozenset(settings.node_agents),
             )
             self._token_reviewer = TokenReviewer(KubernetesClient.open(settings.kubernetes), rules, metrics)
         self.authorizer = Authorizer(tokens, load_read_policy(settings), self._token_reviewer)

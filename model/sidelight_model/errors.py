@@ -63,6 +63,7 @@ class Reason(StrEnum):
     WRONG_NAMESPACE = "wrong_namespace"
     WRONG_POD = "wrong_pod"
     WRONG_SERVICE = "wrong_service"
+    WRONG_NODE = "wrong_node"
     NO_POD = "no_pod"
     NO_NAMESPACES = "no_namespaces"
     REQUEST_TIMEOUT = "request_timeout"

@@ -179,22 +179,28 @@ class Collector:
         self.api.apply({"apiVersion": "v1", "kind": "List", "items": [role, binding]})
 
 
-def pod(api: Api, namespace: str, name: str, **metadata: Any) -> str:
-    """Make a pod of the service shop, version 7; the token that the kubelet would mount into it."""
+def pod(
+    api: Api, namespace: str, name: str, *, node: str = "", account: str = "shop", **metadata: Any
+) -> str:
+    """Make a pod of the service shop, version 7; the token that the kubelet would mount into it.
+
+    With `node` it runs there, as far as the API server knows.
+    """
     labels = {"app.kubernetes.io/name": "shop", "app.kubernetes.io/version": "7"}
     made = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
         "spec": {
-            "serviceAccountName": "shop",
+            "serviceAccountName": account,
             "containers": [{"name": "web", "image": "shop:7"}],
             "terminationGracePeriodSeconds": 0,
+            **({"nodeName": node} if node else {}),
         },
     }
     status, answer = api.call("POST", f"/api/v1/namespaces/{namespace}/pods", made)
     assert status == 201, answer
-    return api.token(namespace, "shop", audience="sidelight", pod=name)
+    return api.token(namespace, account, audience="sidelight", pod=name)
 
 
 def resigned(api: Api, token: str, **claims: object) -> str:

@@ -161,6 +161,24 @@ def test_nobody_sends_as_another(said: dict[str, str], word: str, api: Api, begi
     assert collector.metric(f'sidelight_refusals_total{{reason="{word}"}}') == 2
 
 
+def test_a_node_agent_writes_for_the_pods_of_its_node_alone(api: Api, begin: Any, team: str) -> None:
+    api.service_account(team, "agent")
+    collector = begin(REVIEWS, PODS, "--node-agents", f"{team}/agent")
+    agent = pod(api, team, "agent-a", node="node-a", account="agent")
+    pod(api, team, "shop-1", node="node-a")
+    ordinary = pod(api, team, "shop-2", node="node-b")
+    pod(api, team, "shop-3", node="node-a")
+    assert collector.send(agent, namespace=team, pod="shop-1").status == 200
+    for labels in ({"pod": "shop-2"}, {"pod": "shop-9"}, {"pod": "shop-3", "node": "node-b"}):
+        assert collector.send(agent, namespace=team, **labels).refusal == (403, "wrong_node")
+    assert collector.poll(agent, "a", namespace=team, pod="shop-2").refusal == (403, "wrong_node")
+    # Another account's pod on the same node writes for itself, as before.
+    assert collector.send(ordinary, namespace=team, pod="shop-1").refusal == (403, "wrong_pod")
+    assert collector.windows() == [{"pod": "shop-1", "namespace": team, "service": "shop", "version": "7"}]
+    assert collector.values("node") == ["node-a"]
+    assert collector.metric('sidelight_refusals_total{reason="wrong_node"}') == 4
+
+
 def test_of_several_windows_one_of_another_pod_stores_none(api: Api, begin: Any, team: str) -> None:
     collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
     start_ns = time.time_ns() - 10**9

@@ -35,6 +35,7 @@ HTTP_STATUS: Final = {
     Reason.WRONG_NAMESPACE: 403,
     Reason.WRONG_POD: 403,
     Reason.WRONG_SERVICE: 403,
+    Reason.WRONG_NODE: 403,
     Reason.NO_POD: 403,
     Reason.NO_NAMESPACES: 403,
     Reason.NOT_FOUND: 404,

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import structlog
 
+from sidelight_collector.auth.node_identity import NodePods, NodeWriterIdentity
 from sidelight_collector.auth.write_identity import TokenRejected, TokenWithoutPod, WriterIdentity
 from sidelight_collector.metrics import Metrics
 from sidelight_kubernetes import naming
@@ -62,6 +63,7 @@ class TokenReviewPolicy:
     max_cached_tokens: the size of the cache.
     concurrency: reviews that run at once; max_pending: reviews that run or wait.
     namespaces: only pods of these namespaces are read; all if it is empty.
+    node_agents: service accounts (NAMESPACE/NAME) whose pods write for all pods of their node.
     """
 
     audience: str = "sidelight"
@@ -72,6 +74,7 @@ class TokenReviewPolicy:
     concurrency: int = 8
     max_pending: int = 1000
     namespaces: frozenset[str] = frozenset()
+    node_agents: frozenset[str] = frozenset()
 
     def can_read_pods(self, namespace: str) -> bool:
         """Whether the policy allows reading pods of this namespace."""
@@ -121,6 +124,7 @@ class TokenReviewer:
         self._unavailable_error: ClusterError | None = None
         self._unavailable_until = 0.0
         self._denied_until: dict[str, float] = {}
+        self._node_pods = NodePods(self._get_pod, policy.cache_seconds, policy.stale_if_error_seconds, clock)
         for resource in ("tokenreviews", "pods"):
             metrics.identity_degraded.labels(resource).set(0)
 
@@ -220,12 +224,27 @@ class TokenReviewer:
         if not (review.service_account and review.pod):
             raise TokenWithoutPod(review.username)
         writer = WriterIdentity(review.namespace, review.pod, review.pod_uid, review.node)
+        named = self._add_pod_labels(writer, previous)
+        if f"{review.namespace}/{review.service_account}" not in self._policy.node_agents:
+            return named
+        return NodeWriterIdentity(
+            named.namespace,
+            named.pod,
+            named.pod_uid,
+            named.node,
+            named.service,
+            named.version,
+            self._node_pods,
+        )
+
+    def _add_pod_labels(self, writer: WriterIdentity, previous: WriterIdentity | None) -> WriterIdentity:
+        """Return the writer with node, service and version of its pod, if readable."""
         if not self._policy.can_read_pods(writer.namespace) or self._clock() < self._denied_until.get(
             writer.namespace, 0.0
         ):
             return writer
         try:
-            pod = self._cluster.get(build_path("pods", namespace=writer.namespace, name=writer.pod))
+            pod = self._get_pod(writer.namespace, writer.pod)
         except AccessDenied as error:
             self._record_denied(writer.namespace, error)
             return writer
@@ -237,6 +256,11 @@ class TokenReviewer:
             return previous
         self._denied_until.pop(writer.namespace, None)
         return add_pod_labels(writer, pod)
+
+    def _get_pod(self, namespace: str, name: str) -> Mapping[str, Any]:
+        if not self._policy.can_read_pods(namespace):
+            raise AccessDenied(f"--kubernetes-namespaces leaves out the namespace {namespace}", "get", "pods")
+        return self._cluster.get(build_path("pods", namespace=namespace, name=name))
 
     def _finish_review(self, key: bytes, expires: float, pending: asyncio.Future[WriterIdentity]) -> None:
         """Cache the result of a review; runs on the event loop."""

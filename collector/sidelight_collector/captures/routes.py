@@ -10,8 +10,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_principal, get_writer
+from sidelight_collector.auth.node_identity import NodeWriterIdentity
 from sidelight_collector.auth.read_rules import Principal
-from sidelight_collector.auth.write_identity import OneShotWriterIdentity
+from sidelight_collector.auth.write_identity import OneShotWriterIdentity, WriterIdentity
 from sidelight_collector.captures.agents import agent_to_json, summarize_services
 from sidelight_collector.captures.attach.attacher import Attacher, AttachPolicy
 from sidelight_collector.captures.capture import (
@@ -46,6 +47,7 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectExists
 from sidelight_collector.times import format_rfc3339
+from sidelight_model.capture_protocol import AgentPoll
 from sidelight_model.errors import Reason, SidelightError
 
 API_PREFIX: Final = "/api/v1"
@@ -135,11 +137,18 @@ class CaptureRoutes:
         dedicated = writer.capture if isinstance(writer, OneShotWriterIdentity) else ""
         # No local variable has the body or the poll: it may wait for long, and both can be large.
         response = await self.coordinator.handle_poll(
-            parse_poll(await self._body_reader.read_json_object(request, self._poll_limits), writer),
+            await self._receive_poll(request, writer),
             lambda: transport is None or transport.is_closing(),
             dedicated,
         )
         return web.json_response(response.to_json())
+
+    async def _receive_poll(self, request: web.Request, writer: WriterIdentity | None) -> AgentPoll:
+        body = await self._body_reader.read_json_object(request, self._poll_limits)
+        if isinstance(writer, NodeWriterIdentity):
+            # Its labels may take a request to the API server, which blocks.
+            return await asyncio.to_thread(parse_poll, body, writer)
+        return parse_poll(body, writer)
 
     async def list_agents(self, request: web.Request) -> web.Response:
         parameters = read_single_values(request.query, ("service", "limit"))

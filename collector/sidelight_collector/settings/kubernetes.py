@@ -14,6 +14,7 @@ from sidelight_collector.settings.types import (
     check_bounds,
     parse_namespace,
     parse_namespace_or_all,
+    parse_service_account,
 )
 from sidelight_kubernetes.label_names import AUDIENCE
 
@@ -52,6 +53,12 @@ class KubernetesSettings(ComparisonSettings):
         "namespace in which to look up pods' labels; may be repeated; none: all namespaces",
         parse=parse_namespace,
         metavar="NAMESPACE",
+    )
+    node_agents: tuple[str, ...] = setting(
+        (),
+        "service account of node agents, whose pods write for all pods of their node; may be repeated",
+        parse=parse_service_account,
+        metavar="NAMESPACE/NAME",
     )
     token_cache_seconds: float = setting(
         300.0,

@@ -32,6 +32,14 @@ def parse_namespace(text: str) -> str:
     return text
 
 
+def parse_service_account(text: str) -> str:
+    """Parse a service account: NAMESPACE/NAME."""
+    namespace, slash, name = text.partition("/")
+    if not slash or not re.fullmatch(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", name):
+        raise ValueError(f"{text!r} is not NAMESPACE/NAME of a service account")
+    return f"{parse_namespace(namespace)}/{name}"
+
+
 def parse_namespace_or_all(text: str) -> str:
     """Parse the name of a namespace, or * for all namespaces."""
     return text if text == "*" else parse_namespace(text)

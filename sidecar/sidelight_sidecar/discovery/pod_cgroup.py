@@ -1,4 +1,4 @@
-"""The pod and the container of a process, from the text of its /proc/PID/cgroup. Pure.
+"""The pod and the container of a process, from its /proc/PID/cgroup. Pure.
 
 The kubelet gives each pod a cgroup with the pod's UID in its name, and the container runtime gives each
 container a cgroup in it. Cgroup drivers and runtimes write these names differently:
@@ -33,7 +33,7 @@ _SYSTEMD_CONTAINER: Final = re.compile(rf"(?:cri-containerd|crio|docker)-{_CONTA
 
 
 class PodContainer(NamedTuple):
-    """The UID of a pod as its object has it, and the id of a container as the runtime names it."""
+    """The UID of a pod's object, and the runtime's id of a container."""
 
     pod_uid: str
     container_id: str
