@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -104,15 +104,24 @@ class Figure:
 
 def build(shape: Shape) -> Built:
     """Build a store of a shape's windows, compacted on arrival and after every day."""
-    store, now, used, segments, windows = MemoryStore(), START_NS / 1e9, 0.0, 0, 0
+    store = MemoryStore()
+    return Built(store, *fill(store, _segments(Corpus(shape).windows(), shape.seed)))
+
+
+def fill(store: ObjectStore, parts: Iterable[Sequence[HashedWindow]]) -> tuple[int, int, float]:
+    """Write windows as segments, compacted on arrival and after every day.
+
+    Returns the numbers of windows and segments, and the CPU milliseconds of compaction per window.
+    """
+    now, used, segments, windows = START_NS / 1e9, 0.0, 0, 0
     compaction = Compaction(
         store, Metrics(), CompactionPolicy(deletion_delay_seconds=0), interval_seconds=1, clock=lambda: now
     )
     looked = now
-    for part in _segments(Corpus(shape).windows(), shape.seed):
+    for part in parts:
         write_hashed_segment(store, part)
         segments, windows = segments + 1, windows + len(part)
-        now = part[-1].window.start_ns / 1e9 + shape.window_seconds
+        now = (part[-1].window.start_ns + part[-1].window.duration_ns) / 1e9
         if now - looked >= LOOK_SECONDS:
             looked = now
             used += cpu_ms(compaction.run_once)
@@ -121,7 +130,7 @@ def build(shape: Shape) -> Built:
         used += cpu_ms(compaction.run_once)
     if left := next(iter(store.list(ROOT)), None):
         raise SystemExit(f"{left.key} was not compacted")
-    return Built(store, windows, segments, used / windows)
+    return windows, segments, used / windows
 
 
 def _segments(rows: Iterator[HashedWindow], seed: int) -> Iterator[list[HashedWindow]]:
@@ -239,7 +248,7 @@ def memory(built: Built, shape: Shape, repeats: int) -> Iterator[Figure]:
         directory = DirectoryStore(Path(folder))
         for entry in built.store.list("v1/"):
             directory.put(entry.key, built.store.get(entry.key))
-        command = [sys.executable, __file__, "--days", str(shape.days), "--peak", folder]
+        command = [sys.executable, "-m", "bench.store", "--days", str(shape.days), "--peak", folder]
         peaks = [float(subprocess.check_output(command, timeout=300)) for _ in range(repeats)]
     yield Figure(f"peak memory of {shape.days:g} days above base", statistics.median(peaks), "MB", 120)
 

@@ -9,12 +9,24 @@ from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
 
 
 class Counting:
-    """Another store; `gets` has how often each key was read, `lists` how often each prefix was listed."""
+    """Another store, whose requests are counted.
+
+    `gets` and `puts` have how often each key was read or written, `lists` how often each prefix was listed,
+    `deletes` how often each key was deleted. `read_bytes` and `written_bytes` are the sizes of the contents.
+    """
 
     def __init__(self, store: ObjectStore) -> None:
         self.store = store
+        self.reset()
+
+    def reset(self) -> None:
+        """Start counting anew."""
         self.gets: Counter[str] = Counter()
         self.lists: Counter[str] = Counter()
+        self.puts: Counter[str] = Counter()
+        self.deletes: Counter[str] = Counter()
+        self.read_bytes = 0
+        self.written_bytes = 0
 
     @property
     def kind(self) -> str:
@@ -26,16 +38,23 @@ class Counting:
 
     def get(self, key: str) -> bytes:
         self.gets[key] += 1
-        return self.store.get(key)
+        content = self.store.get(key)
+        self.read_bytes += len(content)
+        return content
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         self.gets[key] += 1
-        return self.store.get_with_etag(key)
+        content, etag = self.store.get_with_etag(key)
+        self.read_bytes += len(content)
+        return content, etag
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
+        self.puts[key] += 1
+        self.written_bytes += len(content)
         return self.store.put(key, content, if_absent=if_absent, if_match=if_match)
 
     def delete(self, key: str) -> None:
+        self.deletes[key] += 1
         self.store.delete(key)
 
     def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
