@@ -69,6 +69,7 @@ RULES = CompactionPolicy(
     min_segments=2,
     max_wait_seconds=600,
     max_block_rows=16,
+    max_shared_rows=6,
     deletion_delay_seconds=600,
     orphan_age_seconds=3600,
 )

@@ -223,7 +223,7 @@ class Watched(MemoryStore):
         ('{pod="shop-1"}', -3600, 7200, {"hours", "profiles", "samples", "stacks"}),
         ('{service="shop"}', 600, 3600, {"hours", "profiles", "samples", "stacks"}),
         ('{service="shop"}', 600, 7200, {"hours", "profiles", "sums", "samples", "stacks"}),
-        ('{service="nobody"}', -3600, 7200, {"hours"}),
+        ('{service="nobody"}', -3600, 7200, set()),
     ],
 )
 def test_nothing_is_read_window_by_window_where_all_was_chosen_that_was_added_up(

@@ -6,6 +6,7 @@ documents      JSON that several collectors change
 tables         the tables and their columns
 segments       written by ingest
 blocks         written by compaction
+service_cuts   where blocks of many services are cut
 hourly_rollup  windows rolled up by the hour
 manifest       the blocks of a day
 window_ids     the time in window ids, and where to look for duplicates

@@ -50,6 +50,7 @@ from sidelight_collector.storage.segments import (
     encode_parquet,
     read_segment,
 )
+from sidelight_collector.storage.service_cuts import cut_by_service
 from sidelight_collector.storage.tables import (
     DAILY,
     SAMPLES,
@@ -93,18 +94,48 @@ def write_block(
     find_excluded_ids: FindExcludedIds = lambda _: None,
     all_rollups: bool = False,
 ) -> Block | None:
-    """Merge `inputs` into a new block, which counts once a manifest names it.
+    """Merge `inputs` into one block, as `write_blocks` does; None without windows."""
+    blocks = write_blocks(store, day, inputs, find_excluded_ids=find_excluded_ids, all_rollups=all_rollups)
+    return next(iter(blocks), None)
+
+
+def write_blocks(
+    store: ObjectStore,
+    day: date,
+    inputs: Sequence[SegmentRef],
+    *,
+    find_excluded_ids: FindExcludedIds = lambda _: None,
+    all_rollups: bool = False,
+    max_shared_rows: int | None = None,
+) -> list[Block]:
+    """Merge `inputs` into new blocks, which count once a manifest names them.
 
     `inputs` are in order of precedence. Windows with an id that `find_excluded_ids` returns for the profiles
-    of the inputs are left out; returns None if no window is left. With `all_rollups` the block has all sums,
-    even if they save little, so that retention can drop its other tables. Raises InputUnreadable,
-    ObjectMissing for an input that no longer exists, and StoreUnavailable.
+    of the inputs are left out; the list is empty if no window is left. With `all_rollups` the blocks have
+    all sums, even if they save little, so that retention can drop their other tables. With
+    `max_shared_rows` they are cut by service (see `service_cuts`); otherwise there is one. Raises
+    InputUnreadable, ObjectMissing for an input that no longer exists, and StoreUnavailable; no new block is
+    then left.
     """
     tables_by_input = [_read_tables(store, ref) for ref in inputs]
     excluded_ids = find_excluded_ids([tables.profiles for tables in tables_by_input])
     tables = merge_tables([_exclude_windows(tables_by_input.pop(0), excluded_ids) for _ in inputs])
     if not len(tables.profiles):
-        return None
+        return []
+    blocks: list[Block] = []
+    try:
+        for piece in cut_by_service(tables, max_shared_rows):
+            block = _write_tables(store, day, piece, all_rollups=all_rollups)
+            blocks.append(block)  # one by one: an error deletes those that are written
+    except StoreError:
+        for block in blocks:
+            _delete_parts(store, map(block.ref.key, block.parts))
+        raise
+    return blocks
+
+
+def _write_tables(store: ObjectStore, day: date, tables: SegmentTables, *, all_rollups: bool) -> Block:
+    services = tuple(list_unique_strings(tables.profiles["service"]))
     starts = [start // 10**6 for start in to_ints(tables.profiles["ts"])]
     key_prefix = (
         f"{manifest.BLOCK_ROOT}{day.isoformat()}/{min(starts):013d}-{max(starts):013d}-{token_hex(8)}/"
@@ -114,11 +145,12 @@ def write_block(
         manifest.parse_key_prefix(key_prefix),
         parts=frozenset(contents),
         has_stray_ids=has_stray_ids(tables.profiles),
+        services=services,
     )
     _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
-        services=tuple(list_unique_strings(tables.profiles["service"])),
+        services=services,
         windows=len(tables.profiles),
         rows=len(tables.samples),
         parts={part: len(content) for part, content in contents.items()},
@@ -146,7 +178,10 @@ def rewrite_block(
     key_prefix = f"{manifest.BLOCK_ROOT}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
     contents = {part: encode_parquet(table) for part, table in tables.items() if part in parts}
     ref = replace(
-        manifest.parse_key_prefix(key_prefix), parts=frozenset(contents), has_stray_ids=old.has_stray_ids
+        manifest.parse_key_prefix(key_prefix),
+        parts=frozenset(contents),
+        has_stray_ids=old.has_stray_ids,
+        services=tuple(sorted(services)),
     )
     _put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
@@ -166,10 +201,14 @@ def _put_parts(store: ObjectStore, contents: Mapping[str, bytes]) -> None:
     try:
         put_all(store, contents)
     except StoreError:
-        with suppress(StoreError):
-            for key in contents:
-                store.delete(key)
+        _delete_parts(store, contents)
         raise
+
+
+def _delete_parts(store: ObjectStore, keys: Iterable[str]) -> None:
+    with suppress(StoreError):
+        for key in keys:
+            store.delete(key)
 
 
 def _build_parts(tables: SegmentTables, *, all_rollups: bool) -> Iterator[tuple[SegmentPart, pa.Table]]:

@@ -253,7 +253,7 @@ def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         windows, rows = int(entry["windows"]), int(entry["rows"])
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
         is_stray = entry.get("stray_ids") is True
-        ref = replace(ref, parts=frozenset(parts), rows=rows, has_stray_ids=is_stray)
+        ref = replace(ref, parts=frozenset(parts), rows=rows, has_stray_ids=is_stray, services=services)
         yield Block(ref, services, windows, rows, parts)
 
 

@@ -54,7 +54,7 @@ class SegmentRef:
     `key_prefix` ends with `/`. The windows began between `min_start_ms` and `max_start_ms`, both inclusive
     Unix milliseconds. `parts` are its tables: a block may have more than a segment, or fewer when it is
     old. `rows` is the number of rows in `samples` of a block; 0 if unknown. `has_stray_ids`
-    is whether a block has any, see `window_ids`.
+    is whether a block has any, see `window_ids`. `services` are those of a block; empty if unknown.
     """
 
     key_prefix: str
@@ -63,6 +63,7 @@ class SegmentRef:
     parts: frozenset[SegmentPart] = frozenset(SEGMENT_PARTS)
     rows: int = field(default=0, compare=False)
     has_stray_ids: bool = field(default=False, compare=False)
+    services: tuple[str, ...] = field(default=(), compare=False)
 
     def key(self, part: SegmentPart) -> str:
         """Return the key of one of its tables."""

@@ -87,6 +87,14 @@ def match_endpoints(names: Array, matchers: Sequence[Matcher]) -> Array:
     return accepted
 
 
+def find_matching_values(values: Sequence[str], matchers: Sequence[Matcher]) -> list[str]:
+    """Return the values of a label that all of its matchers accept."""
+    remaining: Array = pa.array(values, pa.string())
+    for matcher in matchers:
+        remaining = remaining.filter(_match_values(remaining, matcher))
+    return cast("list[str]", remaining.to_pylist())
+
+
 def get_label_column(table: pa.Table, name: str) -> DictionaryColumn:
     """Return the values of one label, empty for windows without it."""
     if name in RESERVED_LABELS:

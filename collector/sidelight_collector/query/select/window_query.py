@@ -38,7 +38,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentUnreadable
 from sidelight_collector.query.query_errors import BadParameter
-from sidelight_collector.query.select.matchers import filter_by_selector
+from sidelight_collector.query.select.matchers import filter_by_selector, find_matching_values
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.storage.hourly_rollup import WINDOW_ROW_SCHEMA, build_window_rows
 from sidelight_collector.storage.segments import SegmentRef
@@ -108,7 +108,8 @@ class _SideSelection:
         self._context = context
         self._query = query
         self._with_stacks = with_stacks
-        self._refs = context.list_segments(query.from_ns, query.until_ns)
+        refs = context.list_segments(query.from_ns, query.until_ns)
+        self._refs = select_by_service(refs, query.selector)
         parts = [context.readable_parts(ref) for ref in self._refs]
         rollups = [
             at
@@ -266,6 +267,16 @@ def apply_selector(table: pa.Table, selector: Selector) -> tuple[pa.Table, pa.Ta
     whole = selected.filter(is_equal_string(selected["thread"], ""))
     by_thread = of_processes.filter(pc.invert(is_equal_string(of_processes["thread"], "")))
     return selected, concat_tables([whole, by_thread])
+
+
+def select_by_service(refs: Sequence[SegmentRef], selector: Selector) -> list[SegmentRef]:
+    """Return the segments, and the blocks with a service that the selector matches."""
+    matchers = [matcher for matcher in selector.matchers if matcher.name == "service"]
+    if not matchers:
+        return list(refs)
+    names = list({name for ref in refs for name in ref.services})
+    matching = frozenset(find_matching_values(names, matchers))
+    return [ref for ref in refs if not ref.services or not matching.isdisjoint(ref.services)]
 
 
 def drop_thread_matchers(selector: Selector) -> Selector:

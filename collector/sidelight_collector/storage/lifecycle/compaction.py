@@ -5,7 +5,7 @@ nothing to do:
 
 - It merges segments into a block once they are many or have waited long enough.
 - It merges 32 blocks of similar size into one, so that a window is rewritten once or twice on its day. Once
-  a day is over, it merges all blocks of that day.
+  a day is over, it merges all blocks of that day, and cuts large ones by service.
 - It limits the size of a block, because a merge holds the whole block in memory.
 - It leaves out windows that another block already has, so that no window is in two blocks.
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -42,12 +42,13 @@ from sidelight_collector.storage.blocks import (
     has_all_objects,
     has_all_windows,
     read_window_ids,
-    write_block,
+    write_blocks,
 )
 from sidelight_collector.storage.lease import Leases, iter_without_leases
 from sidelight_collector.storage.manifest import Block, DayState, ManifestVersion
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
+from sidelight_collector.storage.service_cuts import NAME_DIGITS, find_shared_digits
 from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
 from sidelight_collector.storage.window_ids import list_id_hours
 
@@ -74,7 +75,8 @@ class CompactionPolicy:
 
     Segments are merged once there are `min_segments`, or once the last window of one began
     `max_wait_seconds` ago. Blocks are merged if the result has at most `max_block_rows` rows of `samples`;
-    a row takes 150 bytes of memory. Replaced objects are deleted after `deletion_delay_seconds`, orphaned
+    a row takes 150 bytes of memory. On a complete day, several services share a block of at most
+    `max_shared_rows` rows. Replaced objects are deleted after `deletion_delay_seconds`, orphaned
     objects after `orphan_age_seconds`. A step that takes longer than half of `orphan_age_seconds` is not
     committed.
     """
@@ -82,6 +84,7 @@ class CompactionPolicy:
     min_segments: int = 64
     max_wait_seconds: float = 3600.0
     max_block_rows: int = 2_500_000
+    max_shared_rows: int = 262_144
     deletion_delay_seconds: float = 600.0
     orphan_age_seconds: float = 6 * 3600.0
 
@@ -118,8 +121,15 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
     small = sorted(
         (block for block in day_inputs.blocks if block[1] < policy.max_block_rows), key=lambda block: block[1]
     )
-    groups = [small]
-    if not is_day_complete(day_inputs.day, now):
+    is_complete = is_day_complete(day_inputs.day, now)
+    if is_complete and sum(rows for _, rows in small) <= policy.max_shared_rows:
+        groups = [small]
+    elif is_complete:
+        by_digits: dict[str, list[SizedRef]] = defaultdict(list)
+        for block in small:
+            by_digits[find_shared_digits(block[0].services)].append(block)
+        groups = [by_digits[digits] for digits in sorted(by_digits)]
+    else:
         by_size = groupby(small, key=lambda block: block[1].bit_length() // 3)
         groups = [
             group[:MAX_BLOCKS_PER_MERGE]
@@ -130,7 +140,12 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
         selected = _take_up_to(policy.max_block_rows, group)
         if len(selected) > 1:
             return [ref for ref, _ in day_inputs.blocks if ref in selected]
-    return []
+    return next(([ref] for ref, rows in day_inputs.blocks if is_complete and _can_cut(ref, rows, policy)), [])
+
+
+def _can_cut(block: SegmentRef, rows: int, policy: CompactionPolicy) -> bool:
+    """Whether a block of a complete day has too many rows for several services."""
+    return rows > policy.max_shared_rows and len(find_shared_digits(block.services)) < NAME_DIGITS
 
 
 def is_day_complete(day: date, now: float) -> bool:
@@ -248,12 +263,13 @@ class Compaction:
         began = self._timer()
         try:
             is_complete = is_day_complete(day_inputs.day, self._clock())
-            block = write_block(
+            new_blocks = write_blocks(
                 self._store,
                 day_inputs.day,
                 inputs,
                 find_excluded_ids=partial(self._read_duplicate_candidates, day_inputs, inputs),
                 all_rollups=is_complete,
+                max_shared_rows=self._policy.max_shared_rows if is_complete else None,
             )
         except ObjectMissing as error:
             # Another collector or retention may have deleted it. Otherwise it is missing again next time.
@@ -274,13 +290,13 @@ class Compaction:
             return self._exclude_damaged(day_inputs, waiting, error)
         # If this process was suspended for hours, others may have deleted the new block as orphaned.
         is_late = self._timer() - began > self._policy.orphan_age_seconds / 2
-        if is_late or (block and not has_all_objects(self._store, block)):
+        if is_late or not all(has_all_objects(self._store, block) for block in new_blocks):
             return None
         current = day_inputs.version.manifest
         input_prefixes = {ref.key_prefix for ref in inputs}
         merged = replace(
             current,
-            blocks=tuple(_replace_inputs(current.blocks, block, input_prefixes)),
+            blocks=tuple(_replace_inputs(current.blocks, new_blocks, input_prefixes)),
             tombstones=current.tombstones | input_prefixes,
         )
         committed = manifest.commit(self._store, day_inputs.day, day_inputs.version, merged)
@@ -288,7 +304,7 @@ class Compaction:
             return None
         self._metrics.compaction_seconds.observe(self._timer() - began)
         blocks = list(day_inputs.blocks)
-        if block:
+        for block in new_blocks:
             self._metrics.compacted_windows.inc(block.windows)
             _log.debug("block stored", key=block.ref.key_prefix, inputs=len(inputs), windows=block.windows)
             blocks.append((block.ref, block.rows))
@@ -393,21 +409,21 @@ class Compaction:
 
 
 def _replace_inputs(
-    blocks: Sequence[Block], block: Block | None, input_prefixes: set[str]
+    blocks: Sequence[Block], new_blocks: Sequence[Block], input_prefixes: set[str]
 ) -> Iterator[Block]:
-    """Replace merged blocks of a day by the new block, in order of precedence.
+    """Replace merged blocks of a day by the new blocks, in order of precedence.
 
-    The new block takes the position of its first input, or the end if it was built from segments only.
+    The new blocks take the position of their first input, or the end if they were built from segments only.
     """
     is_placed = False
     for other in blocks:
         if other.ref.key_prefix not in input_prefixes:
             yield other
-        elif block and not is_placed:
+        elif not is_placed:
             is_placed = True
-            yield block
-    if block and not is_placed:
-        yield block
+            yield from new_blocks
+    if not is_placed:
+        yield from new_blocks
 
 
 def _list_sized_segments(store: ObjectStore, day: date) -> list[SizedRef]:
