@@ -15,6 +15,7 @@ from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.manifest import Block
+from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import event_day, read_segment, write_segment
 from sidelight_collector.storage.service_cuts import find_shared_digits, hash_service, plan_cuts
 from sidelight_collector.storage.tables import SEGMENT_PARTS
@@ -27,7 +28,7 @@ from tests.collector.stored_windows import START_NS, asked, question
 
 HOUR_NS = 3600 * 10**9
 MIDNIGHT_NS = START_NS // (24 * HOUR_NS) * 24 * HOUR_NS
-LATER = MIDNIGHT_NS / 1e9 + 3 * 86_400
+CLOSED = MIDNIGHT_NS / 1e9 + 2 * 86_400
 POLICY = CompactionPolicy(min_segments=1, max_shared_rows=100, deletion_delay_seconds=0)
 
 
@@ -52,7 +53,7 @@ def windows(services: int, turns: int = 24) -> Iterator[Window]:
 def compacted(policy: CompactionPolicy, *batches: list[Window]) -> MemoryStore:
     """Compact batches of windows one after another, long after their day."""
     store = MemoryStore()
-    compaction = Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: LATER)
+    compaction = Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: CLOSED)
     for batch in batches:
         for start in range(0, len(batch), 50):
             write_segment(store, batch[start : start + 50])
@@ -61,7 +62,7 @@ def compacted(policy: CompactionPolicy, *batches: list[Window]) -> MemoryStore:
     return store
 
 
-def blocks_of(store: MemoryStore) -> tuple[Block, ...]:
+def blocks_of(store: ObjectStore) -> tuple[Block, ...]:
     return manifest.read(store, event_day(MIDNIGHT_NS)).manifest.blocks
 
 
@@ -83,7 +84,7 @@ def test_a_cut_depends_only_on_names_and_fits_the_limit() -> None:
 
 @pytest.mark.parametrize("late", [0, 3])
 def test_cut_blocks_have_every_window_once_and_answer_as_one_block_does(late: int) -> None:
-    sent = list(windows(40))
+    sent = list(windows(16))
     first, rest = sent[: len(sent) - late], sent[len(sent) - late :]
     cut = compacted(POLICY, *([first, rest, sent] if late else [first]))
     whole = compacted(replace(POLICY, max_shared_rows=10**9), sent)
@@ -100,7 +101,7 @@ def test_cut_blocks_have_every_window_once_and_answer_as_one_block_does(late: in
             content = cut.get(block.ref.key(part))
             assert not [
                 name
-                for name in set(map("svc-{:03d}".format, range(40))) - set(block.services)
+                for name in set(map("svc-{:03d}".format, range(16))) - set(block.services)
                 if f"{name} (b".encode() in content
             ]
     for selector in (
@@ -127,9 +128,19 @@ def test_cut_blocks_have_every_window_once_and_answer_as_one_block_does(late: in
             assert answers[0] == answers[1]
 
 
+@pytest.mark.parametrize(("days", "is_cut"), [(2, True), (4, False)])
+def test_an_upgrade_cuts_recent_days_and_leaves_older_days_alone(days: int, *, is_cut: bool) -> None:
+    store = Counting(compacted(replace(POLICY, max_shared_rows=10**9), list(windows(16))))
+    before = blocks_of(store)
+    clock = MIDNIGHT_NS / 1e9 + days * 86_400
+    Compaction(store, Metrics(), POLICY, interval_seconds=1, clock=lambda: clock).run_once()
+    assert (len(blocks_of(store)) > len(before) == 1) == is_cut
+    assert bool(store.puts or store.deletes) == is_cut
+
+
 def test_a_query_of_a_service_reads_as_much_however_many_services_are_stored() -> None:
     requests = []
-    for services in (1, 10, 200):
+    for services in (1, 6, 40):
         store = Counting(compacted(replace(POLICY, max_shared_rows=24), list(windows(services))))
         query = question('{service="svc-000"}', start=-86_400, end=86_400)
         asked(store, lambda reading, query=query: query_depth(reading, [query], ProfileType.WALL))

@@ -64,6 +64,11 @@ LATE_ARRIVAL_SECONDS: Final = 3600.0
 
 Windows that arrive later first go into blocks of their own.
 """
+CUT_DAYS: Final = 2
+"""Days after its end in which a block is rewritten only to cut it.
+
+An upgrade therefore does not rewrite the older days of a store; queries read uncut blocks as well.
+"""
 _log = structlog.get_logger()
 
 SizedRef = tuple[SegmentRef, int]
@@ -140,7 +145,8 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
         selected = _take_up_to(policy.max_block_rows, group)
         if len(selected) > 1:
             return [ref for ref, _ in day_inputs.blocks if ref in selected]
-    return next(([ref] for ref, rows in day_inputs.blocks if is_complete and _can_cut(ref, rows, policy)), [])
+    is_recent = is_complete and not is_day_complete(day_inputs.day + timedelta(days=CUT_DAYS), now)
+    return next(([ref] for ref, rows in day_inputs.blocks if is_recent and _can_cut(ref, rows, policy)), [])
 
 
 def _can_cut(block: SegmentRef, rows: int, policy: CompactionPolicy) -> bool:
