@@ -68,6 +68,11 @@ COMMANDS: Final = {
     "injector": CommandEntry(
         "sidelight-injector", "sidelight_injector.command:run", "put sidecars into pods: an admission webhook"
     ),
+    "agent": CommandEntry(
+        "sidelight-sidecar[agent]",
+        "sidelight_sidecar.agent.command:run",
+        "sample the pods of a node that ask for it",
+    ),
     "storage": CommandEntry(
         "sidelight-collector",
         "sidelight_collector.storage_command:run",

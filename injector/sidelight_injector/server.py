@@ -18,7 +18,6 @@ from sidelight_injector.admission.decide import (
     AdmissionContext,
     Decision,
     decide,
-    get_metadata,
     skip_pod,
 )
 from sidelight_injector.admission.namespaces import NamespaceCache
@@ -31,6 +30,7 @@ from sidelight_injector.health import InjectorHealth
 from sidelight_injector.metrics import Metrics
 from sidelight_injector.settings import Settings
 from sidelight_kubernetes import label_names
+from sidelight_kubernetes.profiling_request import get_metadata
 from sidelight_model.errors import Reason, SidelightError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -5,4 +5,6 @@ cluster_errors     errors of requests
 api_paths          paths of the API, from checked names
 naming             a pod's service, version and owner
 label_names        labels and annotations
+profiling_request  whether a pod asks to be profiled, and whether it has a sidecar
+reflector          lists and watches one kind of object
 """

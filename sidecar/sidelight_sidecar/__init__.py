@@ -2,8 +2,11 @@
 
 command         `sidelight sidecar`
 settings        all settings, composed with:
+sampling_settings
+                the settings that the node agent has as well
 collector_connection
                 the collector's address, the token and the trusted authorities
+agent           `sidelight agent`: samples the pods of a node
 main            builds the parts and runs the root tasks
 discovery       finds the processes to sample
 samplers        read the stacks of one process

@@ -23,7 +23,7 @@ def parse_url(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectorConnectionSettings(ConnectionSettings):
-    """Address, token and trusted authorities; `SidecarSettings` include them."""
+    """Address, token and trusted authorities; `SamplingSettings` include them."""
 
     collector: str = setting(
         "", "URL of the collector to send windows to", parse=parse_url, required=True, metavar="URL"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sidelight_model.errors import Reason, SidelightError, mask_urls
 from sidelight_sidecar.descriptors import (
@@ -30,12 +32,20 @@ READINESS_REASONS = (
     Reason.WRONG_NAMESPACE,
     Reason.WRONG_POD,
     Reason.WRONG_SERVICE,
+    Reason.WRONG_NODE,
     Reason.CLUSTER_UNAVAILABLE,
     Reason.CLUSTER_DENIED,
     Reason.SPOOL_UNWRITABLE,
     Reason.OUT_OF_DESCRIPTORS,
 )
 """Every reason that /readyz may show as `error`; docs/troubleshooting.md has a section for each."""
+_ABOUT_PROCESS: Final = re.compile(r"(?:.* )?process (\d+)")
+
+
+def parse_pid(subject: str) -> int | None:
+    """Return the process that a subject of problems is about; None if it is about none."""
+    match = _ABOUT_PROCESS.fullmatch(subject)
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +77,19 @@ class HealthIssue:
 
 
 class HealthBoard:
-    """Problems by subject ("collector", "process 12"); each stays until it is cleared."""
+    """Problems by subject ("collector", "process 12"); each stays until it is cleared.
 
-    def __init__(self) -> None:
+    Without `needs_processes`, problems of single processes leave this program ready.
+    """
+
+    def __init__(self, *, needs_processes: bool = True) -> None:
+        self._needs_processes = needs_processes
         self._issues: dict[str, HealthIssue] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Return whether nothing keeps this program from its work."""
+        return all(not self._needs_processes and parse_pid(subject) is not None for subject in self._issues)
 
     def report(self, subject: str, issue: HealthIssue) -> bool:
         """Set the problem of a subject; return whether it changed.

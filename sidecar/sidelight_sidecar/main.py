@@ -11,7 +11,9 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Protocol
 
 import aiohttp
 import structlog
@@ -25,17 +27,18 @@ from sidelight.open_files import raise_open_file_limit
 from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.labels import Labels
 from sidelight_sidecar.captures.agent_status import AgentStatusReader
 from sidelight_sidecar.captures.capture_poller import CapturePoller
 from sidelight_sidecar.captures.captures import CaptureLimits, CaptureRegistry
 from sidelight_sidecar.captures.remote_capture import CaptureContext
 from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
 from sidelight_sidecar.discovery.cgroup import Cgroups
-from sidelight_sidecar.discovery.processes import ProcessFilter, SelectedProcess
+from sidelight_sidecar.discovery.processes import Proc, ProcessFilter
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.one_shot import OneShotCapture
+from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneShotCapture, OneTimeToken
 from sidelight_sidecar.overhead.budget import Budget
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl
@@ -45,9 +48,11 @@ from sidelight_sidecar.samplers.guard import Guard
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from sidelight_sidecar.samplers.schedule import SamplingPlan
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
-from sidelight_sidecar.sampling.process_watcher import ProcessWatcher, ScanPolicy
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher, SampledProcesses, ScanPolicy
 from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.sampling.session_handle import SessionHandle
+from sidelight_sidecar.sampling.target_source import FilteredProcesses, TargetSource
+from sidelight_sidecar.sampling_settings import SamplingSettings
 from sidelight_sidecar.server import DefaultSampler, SidecarServer
 from sidelight_sidecar.settings import SidecarSettings
 from sidelight_sidecar.shipping.collector_client import ClientConfig, CollectorClient
@@ -64,20 +69,55 @@ _MIN_CLOSE_SECONDS = 5.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar")
 
 
+class CaptureTask(Protocol):
+    """A root task that polls the collector for capture jobs."""
+
+    async def run(self) -> None: ...
+
+    def drain(self) -> None: ...
+
+
+class MakePoller(Protocol):
+    """Makes the poller of one agent, as the collector calls whoever samples a pod."""
+
+    def __call__(
+        self, agent: str, labels: Labels, processes: SampledProcesses, *, is_one_shot: bool = False
+    ) -> CapturePoller: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParts:
+    """The parts that are built first, and what a program samples.
+
+    `exit_after_seconds` ends the program when no process has been left for this long.
+    """
+
+    settings: SamplingSettings
+    procfs: ProcFs
+    targets: TargetSource
+    budget: Budget
+    metrics: SidecarMetrics
+    health: HealthBoard
+    pause_control: PauseControl
+    one_shot_token: OneTimeToken = NO_ONE_TIME_TOKEN
+    exit_after_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureTasks:
+    """The poller for capture jobs, and tasks that run beside it; `done` ends the program."""
+
+    poller: CaptureTask
+    periodic_tasks: Sequence[Callable[[], Coroutine[None, None, None]]] = ()
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 async def serve(settings: SidecarSettings) -> int:
-    """Run until SIGTERM or SIGINT; return 0, or 1 if a root task died.
+    """Run the sidecar until SIGTERM or SIGINT; return 0, or 1 if a root task died.
 
     Raises SidelightError if the sidecar cannot start, before it samples anything.
     """
-    raise_open_file_limit()
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
-    _log.info("the sidecar starts", sidelight=__version__, settings=mask_secrets(settings))
-    procfs, metrics, health = (
-        ProcFs(read_containers=bool(settings.target_container)),
-        SidecarMetrics(),
-        HealthBoard(),
-    )
-    pause_control = _build_pause_control(settings, metrics)
+    prepare_process(settings)
     process_filter = ProcessFilter(
         frozenset(settings.pid),
         settings.match_pattern,
@@ -85,10 +125,61 @@ async def serve(settings: SidecarSettings) -> int:
         settings.include_children,
         settings.target_container,
     )
+    metrics = SidecarMetrics()
+    parts = SamplingParts(
+        settings,
+        ProcFs(read_containers=bool(settings.target_container)),
+        FilteredProcesses(process_filter, settings.labels, os.getpid()),
+        Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
+        metrics,
+        HealthBoard(),
+        build_pause_control(settings, metrics),
+        settings.one_shot_token,
+        settings.exit_when_done_seconds,
+    )
+    check_pids(list_processes(parts.procfs), process_filter, own_pid=os.getpid())
+    try:
+        return await run_sampling(parts, partial(_wire_captures, settings))
+    finally:
+        if settings.one_shot_token:
+            shutil.rmtree(settings.spool_directory, ignore_errors=True)
+
+
+def _wire_captures(
+    settings: SidecarSettings, make_poller: MakePoller, process_watcher: ProcessWatcher
+) -> CaptureTasks:
+    token = settings.one_shot_token
+    poller = make_poller(token.agent or _new_id(), settings.labels, process_watcher, is_one_shot=bool(token))
+    tasks = CaptureTasks(poller)
+    if not token:
+        return tasks
+    one_shot_capture = OneShotCapture(token, settings.capture_max_seconds, tasks.done.set, time.monotonic)
+    poller.wait_until_ready = partial(
+        one_shot_capture.wait_for_process, lambda: bool(process_watcher.process_samplers)
+    )
+    return replace(tasks, periodic_tasks=[partial(one_shot_capture.run, poller)])
+
+
+def prepare_process(settings: SamplingSettings) -> None:
+    """Set the limits of this process, and log its settings."""
+    raise_open_file_limit()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_MAX_THREADS, "sidelight"))
+    _log.info("the sampler starts", sidelight=__version__, settings=mask_secrets(settings))
+
+
+async def run_sampling(
+    parts: SamplingParts,
+    wire_captures: Callable[[MakePoller, ProcessWatcher], CaptureTasks],
+) -> int:
+    """Sample and send until SIGTERM or SIGINT; return 0, or 1 if a root task died.
+
+    Raises SidelightError if it cannot start, before it samples anything.
+    """
+    settings, procfs, targets = parts.settings, parts.procfs, parts.targets
+    metrics, health, pause_control = parts.metrics, parts.health, parts.pause_control
     check_token(settings.token_file, "--token-file")
     check_token(settings.capture_token_file, "--capture-token-file")
     ca_bundle = settings.open_ca_bundle()
-    check_pids(list_processes(procfs), process_filter, own_pid=os.getpid())
     extension = native_sampler.load_extension()
     samplers = SamplerRegistry(
         extension,
@@ -110,15 +201,18 @@ async def serve(settings: SidecarSettings) -> int:
             settings.batch_max_bytes,
             settings.send_timeout_seconds,
             settings.send_backoff_max_seconds,
-            settings.one_shot_token.token,
+            parts.one_shot_token.token,
             ca_bundle,
         )
         shipper = Shipper(spool, client_config, http, metrics, health, random.random)
         preroll = Preroll(settings.preroll_seconds, settings.preroll_max_bytes)
         window_writer = WindowWriter(spool, preroll, metrics, health, _new_window_id, shipper.wake)
-        governor = Governor(
-            _build_budgets(settings), Cgroups(), lambda: samplers.cpu_seconds, metrics, health, time.monotonic
-        )
+        capture_share = settings.capture_budget_percent / 100
+        budgets = {
+            ORDINARY: parts.budget,
+            CAPTURE: Budget(capture_share, capture_share, can_skip_windows=False),
+        }
+        governor = Governor(budgets, Cgroups(), lambda: samplers.cpu_seconds, metrics, health, time.monotonic)
         plan = SamplingPlan(
             settings.window_seconds,
             settings.interval_seconds,
@@ -142,12 +236,10 @@ async def serve(settings: SidecarSettings) -> int:
             time.monotonic,
             random.random,
         )
-        guard, labels = Guard(procfs), settings.labels
+        guard = Guard(procfs)
         attach_limiter = AttachLimiter(time.monotonic, random.random)
 
-        def make_process_sampler(selected: SelectedProcess) -> ProcessSampler:
-            proc = selected.proc
-            target_labels = TargetLabels(labels, selected.role, proc.pid)
+        def make_process_sampler(proc: Proc, target_labels: TargetLabels) -> ProcessSampler:
             return ProcessSampler(
                 proc.key,
                 SessionHandle(proc, guard, attach_limiter, metrics, health),
@@ -157,14 +249,11 @@ async def serve(settings: SidecarSettings) -> int:
 
         process_watcher = ProcessWatcher(
             procfs,
-            process_filter,
+            targets,
             make_process_sampler,
             metrics,
             health,
-            ScanPolicy(
-                settings.max_processes, settings.scan_interval_seconds, settings.exit_when_done_seconds
-            ),
-            own_pid=os.getpid(),
+            ScanPolicy(settings.max_processes, settings.scan_interval_seconds, parts.exit_after_seconds),
         )
         trigger_monitor = TriggerMonitor(
             settings.trigger_rules,
@@ -187,44 +276,52 @@ async def serve(settings: SidecarSettings) -> int:
         recording_budget = RecordingBudget(
             settings.timeline_recording_memory_bytes, metrics.timeline_recording_bytes.set
         )
-        captures = CaptureRegistry(
-            process_watcher,
-            pause_control,
-            capture_limits,
-            samplers.get,
-            recording_budget,
-            metrics,
-            _new_id,
-            time.monotonic,
-        )
-        agent = settings.one_shot_token.agent or _new_id()
-        capture_context = CaptureContext(
-            captures,
-            spool,
-            CollectorClient(client_config, http),
-            metrics,
-            agent,
-            labels,
-            settings.timeline_recording_max_bytes,
-            settings.timeline_recording_retry_seconds,
-            settings.send_backoff_max_seconds,
-            time.monotonic,
-            random.random,
-            is_one_shot=bool(settings.one_shot_token),
-        )
-        status = AgentStatusReader(
-            agent,
-            labels,
-            sampler.mode,
-            samplers.capture_modes,
-            capture_limits,
-            process_watcher,
-            pause_control,
-            health,
-        )
-        capture_poller = CapturePoller(
-            capture_context, status.read, poll_timeout_seconds=settings.capture_poll_timeout_seconds
-        )
+
+        def make_captures(processes: SampledProcesses) -> CaptureRegistry:
+            return CaptureRegistry(
+                processes,
+                pause_control,
+                capture_limits,
+                samplers.get,
+                recording_budget,
+                metrics,
+                _new_id,
+                time.monotonic,
+            )
+
+        def make_poller(
+            agent: str, labels: Labels, processes: SampledProcesses, *, is_one_shot: bool = False
+        ) -> CapturePoller:
+            capture_context = CaptureContext(
+                captures if processes is process_watcher else make_captures(processes),
+                spool,
+                CollectorClient(client_config, http),
+                metrics,
+                agent,
+                labels,
+                settings.timeline_recording_max_bytes,
+                settings.timeline_recording_retry_seconds,
+                settings.send_backoff_max_seconds,
+                time.monotonic,
+                random.random,
+                is_one_shot=is_one_shot,
+            )
+            status = AgentStatusReader(
+                agent,
+                labels,
+                sampler.mode,
+                samplers.capture_modes,
+                capture_limits,
+                processes,
+                pause_control,
+                health,
+            )
+            return CapturePoller(
+                capture_context, status.read, poll_timeout_seconds=settings.capture_poll_timeout_seconds
+            )
+
+        captures = make_captures(process_watcher)
+        capture_tasks = wire_captures(make_poller, process_watcher)
         is_fallback = settings.mode == "auto" and extension is None
         server = SidecarServer(
             captures,
@@ -249,24 +346,14 @@ async def serve(settings: SidecarSettings) -> int:
         )
         try:
             await _listen(runner, connection_guard, settings.listen_address)
-            enabled_poller = capture_poller if settings.captures_from_collector else None
             periodic_tasks = [governor.run, pause_control.run, trigger_monitor.run]
-            done_event = asyncio.Event()
-            if settings.one_shot_token:
-                one_shot_capture = OneShotCapture(
-                    settings.one_shot_token, settings.capture_max_seconds, done_event.set, time.monotonic
-                )
-                periodic_tasks.append(partial(one_shot_capture.run, capture_poller))
-                capture_poller.wait_until_ready = partial(
-                    one_shot_capture.wait_for_process, lambda: bool(process_watcher.process_samplers)
-                )
             return await _run_root_tasks(
                 process_watcher,
                 trigger_monitor,
                 shipper,
-                enabled_poller,
-                periodic_tasks,
-                done_event,
+                capture_tasks.poller if settings.captures_from_collector else None,
+                [*periodic_tasks, *capture_tasks.periodic_tasks],
+                capture_tasks.done,
                 settings.shutdown_flush_seconds,
             )
         finally:
@@ -274,11 +361,9 @@ async def serve(settings: SidecarSettings) -> int:
             samplers.close()
             _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool_directory))
             spool.close()
-            if settings.one_shot_token:
-                shutil.rmtree(settings.spool_directory, ignore_errors=True)
 
 
-def _build_pause_control(settings: SidecarSettings, metrics: SidecarMetrics) -> PauseControl:
+def build_pause_control(settings: SamplingSettings, metrics: SidecarMetrics) -> PauseControl:
     """Build the pause switch and handle its signals.
 
     It comes before anything else, because its signals would end the process without a handler.
@@ -294,14 +379,6 @@ def _build_pause_control(settings: SidecarSettings, metrics: SidecarMetrics) -> 
 def _wake_process_samplers(process_watcher: ProcessWatcher) -> None:
     for watch in process_watcher.process_samplers:
         watch.wake()
-
-
-def _build_budgets(settings: SidecarSettings) -> dict[str, Budget]:
-    capture = settings.capture_budget_percent / 100
-    return {
-        ORDINARY: Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
-        CAPTURE: Budget(capture, capture, can_skip_windows=False),
-    }
 
 
 async def _listen(runner: web.AppRunner, guard: ConnectionGuard, address: tuple[str, int]) -> None:
@@ -329,7 +406,7 @@ async def _run_root_tasks(
     process_watcher: ProcessWatcher,
     trigger_monitor: TriggerMonitor,
     shipper: Shipper,
-    capture_poller: CapturePoller | None,
+    capture_task: CaptureTask | None,
     periodic_tasks: Sequence[Callable[[], Coroutine[None, None, None]]],
     done_event: asyncio.Event,
     flush_seconds: float,
@@ -350,7 +427,7 @@ async def _run_root_tasks(
             watcher_task = group.create_task(process_watcher.run(), name="follow processes")
             shipper_task = group.create_task(shipper.run(), name="ship windows")
             poller_task = (
-                group.create_task(capture_poller.run(), name="ask for captures") if capture_poller else None
+                group.create_task(capture_task.run(), name="ask for captures") if capture_task else None
             )
             timers = [group.create_task(periodic(), name="look every second") for periodic in periodic_tasks]
             await _wait_for_any(signalled, all_ended, done_event)
@@ -365,8 +442,8 @@ async def _run_root_tasks(
             if signalled.is_set():
                 await trigger_monitor.flush()
             shipper.drain()
-            if capture_poller is not None and poller_task is not None:
-                capture_poller.drain()
+            if capture_task is not None and poller_task is not None:
+                capture_task.drain()
                 await _wait_or_cancel(poller_task, deadline)
             await _wait_or_cancel(shipper_task, deadline)
             for task in timers:

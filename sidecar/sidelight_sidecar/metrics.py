@@ -21,6 +21,11 @@ class SidecarMetrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.processes = self._gauge("processes", "Processes profiled now")
+        self.agent_pods = self._gauge(
+            "agent_pods",
+            "Pods of the node, for a node agent: profiled, not_requested, sidecar, bad_label, bad_annotation",
+            ["decision"],
+        )
         self.sessions = self._gauge("sessions", "Open sampling sessions")
         self.scan_cpu_seconds = self._gauge("scan_cpu_seconds", "CPU time of the last scan of /proc")
         self.attach_failures = self._counter(

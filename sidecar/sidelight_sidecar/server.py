@@ -107,7 +107,7 @@ class SidecarServer:
         process_samplers = self._process_watcher.process_samplers
         processes = [watch.status for watch in process_samplers]
         fields = {
-            "ready": not problems,
+            "ready": self._health.is_ready,
             "degraded": self._is_fallback or any(status["reduced"] for status in processes),
             "paused": list(self._pause_control.active_switches),
             "triggers": self._trigger_monitor.status,
@@ -121,7 +121,7 @@ class SidecarServer:
             "pids": [watch.key.pid for watch in process_samplers],
             "processes": processes,
         }
-        return web.json_response(fields, status=503 if problems else 200)
+        return web.json_response(fields, status=200 if self._health.is_ready else 503)
 
     async def metrics(self, request: web.Request) -> web.Response:
         body = self._metrics.render()

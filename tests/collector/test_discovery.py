@@ -22,14 +22,9 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import (
     ApiObject,
     ResourceKind,
     SidecarContainer,
+    WatchScope,
     get_object_key,
     parse_object,
-)
-from sidelight_collector.kubernetes_discovery.reflector import (
-    DENIED_RETRY_SECONDS,
-    MAX_BACKOFF_SECONDS,
-    WatchScope,
-    run_reflector,
 )
 from sidelight_collector.kubernetes_discovery.rollouts import (
     Rollout,
@@ -54,6 +49,7 @@ from sidelight_kubernetes.kubernetes_client import (
     ResourceVersionExpired,
     WatchEvent,
 )
+from sidelight_kubernetes.reflector import DENIED_RETRY_SECONDS, MAX_BACKOFF_SECONDS, run_reflector
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"

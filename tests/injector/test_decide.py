@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from sidelight_injector.admission.decide import MIRROR_POD_ANNOTATION, AdmissionContext, Decision, decide
+from sidelight_injector.admission.decide import AdmissionContext, Decision, decide
 from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.admission.skip_reasons import MAX_MESSAGE_CHARACTERS, SkipReason
 from sidelight_kubernetes import label_names
+from sidelight_kubernetes.profiling_request import MIRROR_POD_ANNOTATION
 from sidelight_sidecar import settings
 from tests.injector.json_patch import patched
 

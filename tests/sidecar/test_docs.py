@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sidelight_sidecar.settings import SAMPLING_MODES
+from sidelight_sidecar.sampling_settings import SAMPLING_MODES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sidecar.md").read_text()
 

@@ -7,8 +7,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Final
 
+from sidelight_collector.auth.node_identity import NodeWriterIdentity
 from sidelight_collector.auth.write_identity import LabelMismatch, WriterIdentity
-from sidelight_collector.captures.capture import CAPTURE_ID_PATTERN
+from sidelight_collector.captures.capture import CAPTURE_ID_PATTERN, Claim
 from sidelight_collector.captures.capture_repository import CaptureNotFound, CaptureRepository
 from sidelight_model.errors import Reason
 
@@ -39,9 +40,7 @@ class CaptureWriters:
                 claims = self._repository.get(capture_id).claims
             except CaptureNotFound:
                 claims = None
-            if claims is not None and not any(
-                claim.pod_key == (writer.namespace, writer.pod) for claim in claims
-            ):
+            if claims is not None and not any(_has_claimed(writer, claim) for claim in claims):
                 raise LabelMismatch(
                     f"it says capture {capture_id}, which pod {writer.namespace}/{writer.pod} did not take",
                     reason=Reason.WRONG_POD,
@@ -51,3 +50,11 @@ class CaptureWriters:
                 self._permitted[permit] = None
                 if len(self._permitted) > MAX_CACHED:
                     self._permitted.popitem(last=False)
+
+
+def _has_claimed(writer: WriterIdentity, claim: Claim) -> bool:
+    """Return whether the writer's pod took a capture: for itself or, as a node agent, for another."""
+    is_agent = isinstance(writer, NodeWriterIdentity)
+    return claim.pod_key == (writer.namespace, writer.pod) or (
+        is_agent and claim.agent.endswith(writer.qualify_agent_name(""))
+    )

@@ -1,7 +1,6 @@
 """Workloads, pods and rollouts from the Kubernetes API.
 
 k8s_objects      parses the fields of objects that are used
-reflector        lists and watches one kind of object
 informers        reflectors of all kinds
 cluster_cache    the objects known so far
 coverage_status  which pods are profiled, and why others are not

@@ -15,11 +15,11 @@ from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterCache,
 from sidelight_collector.kubernetes_discovery.k8s_objects import (
     ApiObject,
     ResourceKind,
+    WatchScope,
     get_object_key,
     iter_kinds,
     parse_object,
 )
-from sidelight_collector.kubernetes_discovery.reflector import ListWatchApi, WatchScope, run_reflector
 from sidelight_collector.kubernetes_discovery.shared_state import WatchProblem
 from sidelight_collector.metrics import Metrics
 from sidelight_kubernetes.kubernetes_client import (
@@ -29,6 +29,7 @@ from sidelight_kubernetes.kubernetes_client import (
     ResourceVersionExpired,
     WatchEvent,
 )
+from sidelight_kubernetes.reflector import ListWatchApi, run_reflector
 
 STARTING: Final = "starting"
 WATCHING: Final = "watching"

@@ -47,6 +47,22 @@ class ResourceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class WatchScope:
+    """One kind of object, in one namespace or in all (empty)."""
+
+    kind: ResourceKind
+    namespace: str
+
+    @property
+    def list_path(self) -> str:
+        return self.kind.list_path(self.namespace)
+
+    @property
+    def selectors(self) -> Mapping[str, str]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True)
 class SidecarContainer:
     """The container that profiles a pod.
 

@@ -20,10 +20,10 @@ from sidelight_collector.kubernetes_discovery.coverage_status import (
     group_by_workload,
 )
 from sidelight_collector.kubernetes_discovery.informers import STARTING, ClusterInformers
-from sidelight_collector.kubernetes_discovery.reflector import ListWatchApi
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout, RolloutsByKey, derive_rollouts
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot, SharedClusterState
 from sidelight_collector.metrics import Metrics
+from sidelight_kubernetes.reflector import ListWatchApi
 from sidelight_model.errors import SidelightError
 
 OFF: Final = "off"

@@ -16,13 +16,18 @@ from sidelight_injector.admission.ports import MAX_PORTS_TRIED, find_free_port
 from sidelight_injector.admission.recipe import Recipe
 from sidelight_injector.admission.skip_reasons import MAX_MESSAGE_CHARACTERS, Skip, SkipReason
 from sidelight_kubernetes import label_names, naming
+from sidelight_kubernetes.profiling_request import (
+    MIRROR_POD_ANNOTATION,
+    get_metadata,
+    has_sidecar,
+    is_requested,
+)
 from sidelight_model.errors import SidelightError
 
 Pod = Mapping[str, Any]
 Patch = list[dict[str, Any]]
 """A JSON patch (RFC 6902) of nothing but `add`."""
 
-MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 INJECTED_STATUS: Final = "injected"
 SKIPPED_STATUS_PREFIX: Final = "skipped: "
 _STATUS_PATH: Final = "/metadata/annotations/" + label_names.STATUS.replace("~", "~0").replace("/", "~1")
@@ -68,7 +73,10 @@ UNCHANGED: Final = Decision()
 def decide(pod: Pod, context: AdmissionContext, recipe: Recipe) -> Decision:
     """Decide whether this pod gets the sidecar, and build the patch."""
     annotations = get_metadata(pod, "annotations")
-    if MIRROR_POD_ANNOTATION in annotations or not _is_requested(pod, context) or _has_sidecar(pod):
+    requested = is_requested(
+        get_metadata(pod, "labels").get(label_names.INJECT), context.namespace_labels.get(label_names.INJECT)
+    )
+    if MIRROR_POD_ANNOTATION in annotations or not requested or has_sidecar(pod):
         return UNCHANGED
     skip = _check_pod(pod, context)
     container: dict[str, Any] = {}
@@ -95,12 +103,6 @@ def skip_pod(pod: Pod, skip: Skip) -> Decision:
     return Decision(_build_status_patch(pod, SKIPPED_STATUS_PREFIX + skip.message), skip, warnings=(warning,))
 
 
-def get_metadata(pod: Pod, kind: str) -> Mapping[str, str]:
-    """Return the pod's `labels` or `annotations`."""
-    metadata: Mapping[str, str] = (pod.get("metadata") or {}).get(kind) or {}
-    return metadata
-
-
 class _SkipPod(Exception):
     def __init__(self, reason: SkipReason, problem: str, hint: str) -> None:
         self.skip = Skip(reason, problem, hint)
@@ -114,19 +116,6 @@ def _spec(pod: Pod) -> Mapping[str, Any]:
 def _containers(pod: Pod) -> Iterator[Mapping[str, Any]]:
     yield from _spec(pod).get("initContainers") or ()
     yield from _spec(pod).get("containers") or ()
-
-
-def _has_sidecar(pod: Pod) -> bool:
-    return any(container.get("name") == label_names.SIDECAR for container in _containers(pod))
-
-
-def _is_requested(pod: Pod, context: AdmissionContext) -> bool:
-    """Return whether the pod's label, or else its namespace's, requests a sidecar.
-
-    An unknown value of the pod's own label counts as a request, so that the mistake is reported.
-    """
-    own = get_metadata(pod, "labels").get(label_names.INJECT)
-    return own != "false" if own is not None else context.namespace_labels.get(label_names.INJECT) == "true"
 
 
 def _check_pod(pod: Pod, context: AdmissionContext) -> Skip | None:

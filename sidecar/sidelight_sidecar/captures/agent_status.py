@@ -12,12 +12,13 @@ from sidelight import __version__
 from sidelight_model.capture_protocol import MAX_PROCESSES, AgentStatus, RequestLimits, SampledProcess
 from sidelight_model.labels import Labels
 from sidelight_sidecar.captures.captures import CaptureLimits
-from sidelight_sidecar.health import HealthBoard
+from sidelight_sidecar.health import HealthBoard, parse_pid
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers.sampler import COMMAND_MODE
-from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
+from sidelight_sidecar.sampling.process_watcher import SampledProcesses
 
-_SHIPPING_SUBJECTS = ("collector", "sending from the spool", "spool")
+_NOT_BLOCKING = ("collector", "sending from the spool", "spool", "cluster")
+"""Subjects of problems in spite of which a capture is possible."""
 
 
 class AgentStatusReader:
@@ -33,7 +34,7 @@ class AgentStatusReader:
         mode: str,
         modes: Sequence[str],
         limits: CaptureLimits,
-        process_watcher: ProcessWatcher,
+        processes: SampledProcesses,
         pause_control: PauseControl,
         health: HealthBoard,
     ) -> None:
@@ -44,7 +45,7 @@ class AgentStatusReader:
             "py-spy" if mode == COMMAND_MODE else "native",
             RequestLimits(tuple(modes), limits.max_seconds, limits.max_rate),
         )
-        self._process_watcher = process_watcher
+        self._processes = processes
         self._pause_control = pause_control
         self._health = health
 
@@ -54,10 +55,13 @@ class AgentStatusReader:
         Problems with shipping windows do not make the sidecar unready: a capture is possible in spite of
         them.
         """
+        process_samplers = self._processes.process_samplers
+        pids = {None, *(watch.key.pid for watch in process_samplers)}
         blocking_issues = [
-            problem for about, problem in self._health.issues.items() if about not in _SHIPPING_SUBJECTS
+            problem
+            for about, problem in self._health.issues.items()
+            if about not in _NOT_BLOCKING and parse_pid(about) in pids
         ]
-        process_samplers = self._process_watcher.process_samplers
         first = blocking_issues[0] if blocking_issues else None
         return replace(
             self._static_fields,

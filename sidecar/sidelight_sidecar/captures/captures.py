@@ -14,8 +14,8 @@ from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers.sampler import Sampler
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
-from sidelight_sidecar.sampling.process_watcher import ProcessWatcher
-from sidelight_sidecar.settings import CAPTURE_MODES
+from sidelight_sidecar.sampling.process_watcher import SampledProcesses
+from sidelight_sidecar.sampling_settings import CAPTURE_MODES
 from sidelight_sidecar.windows.timeline_recording import RecordingBudget
 
 _MAX_REMEMBERED = 100
@@ -86,7 +86,7 @@ class CaptureRegistry:
 
     def __init__(
         self,
-        process_watcher: ProcessWatcher,
+        processes: SampledProcesses,
         pause_control: PauseControl,
         limits: CaptureLimits,
         get_sampler: Callable[[str, int], Sampler],
@@ -95,7 +95,7 @@ class CaptureRegistry:
         new_id: Callable[[], str],
         clock: Callable[[], float],
     ) -> None:
-        self._process_watcher = process_watcher
+        self._processes = processes
         self._pause_control = pause_control
         self.limits = limits
         self._get_sampler = get_sampler
@@ -136,7 +136,7 @@ class CaptureRegistry:
         sampler = await asyncio.to_thread(self._get_sampler, parameters.mode, max_timed_samples)
         process_samplers = [
             process_sampler
-            for process_sampler in self._process_watcher.process_samplers
+            for process_sampler in self._processes.process_samplers
             if not parameters.pids or process_sampler.key.pid in parameters.pids
         ]
         missing = sorted(set(parameters.pids) - {watch.key.pid for watch in process_samplers})
@@ -172,7 +172,7 @@ class CaptureRegistry:
         plan = CapturePlan(
             capture.id, parameters.seconds, parameters.rate, self.limits.window_seconds, sampler
         )
-        self._process_watcher.start_capture(
+        self._processes.start_capture(
             plan, list(zip(process_samplers, capture.process_captures, strict=True))
         )
         return capture
@@ -180,7 +180,7 @@ class CaptureRegistry:
     def stop(self, capture: LocalCapture) -> None:
         """End a capture now and keep its samples."""
         capture.is_stopped = capture.is_stopped or capture.ended_at is None
-        for watch in self._process_watcher.process_samplers:
+        for watch in self._processes.process_samplers:
             for part in capture.process_captures:
                 if part.pid == watch.key.pid and not part.is_finished:
                     watch.stop_capture(part)

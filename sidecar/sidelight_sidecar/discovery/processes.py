@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sidelight_model.regular_expressions.pattern import Pattern
+from sidelight_sidecar.discovery.pod_cgroup import PodContainer
 
 # Command lines of multiprocessing, billiard (Celery) and loky (joblib): workers started by exec, and the
 # processes that support them.
@@ -43,8 +44,9 @@ class Proc:
     `state` is the letter of /proc/PID/stat. `python_version` is its interpreter's version ("3.11", or
     "unknown" if only the name shows that it is Python), or None. `is_nested` is true if it belongs to a PID
     namespace below the one that /proc shows. `stack_start` is where its main thread's stack begins, 0 if
-    that may not be read. `container` is the pod's container that it runs in, if requested and known.
-    `is_starting` is true for the short time in which it may be a fork that is about to exec something else.
+    that may not be read. `container` is the name of the pod's container that it runs in, and `pod` its pod
+    and container by their ids, if requested and known. `is_starting` is true for the short time in which it
+    may be a fork that is about to exec something else.
     """
 
     key: ProcessKey
@@ -57,6 +59,7 @@ class Proc:
     stack_start: int = 0
     is_starting: bool = False
     container: str = ""
+    pod: PodContainer | None = None
 
     @property
     def pid(self) -> int:
@@ -72,6 +75,7 @@ class ProcessFilter:
     """The processes to sample: by pid, by a command line pattern, or all Python ones.
 
     Exactly one of the three is set. `container` restricts the selection to that container of the pod.
+    `match_all` takes processes of PID namespaces below only with `include_nested`.
     """
 
     pids: frozenset[int] = frozenset()
@@ -79,6 +83,7 @@ class ProcessFilter:
     match_all: bool = False
     include_children: bool = True
     container: str = ""
+    include_nested: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +221,7 @@ def _is_sampleable(proc: Proc, process_filter: ProcessFilter) -> bool:
 
 def _matches_filter(proc: Proc, process_filter: ProcessFilter) -> bool:
     if process_filter.match_all:
-        return not proc.is_nested
+        return process_filter.include_nested or not proc.is_nested
     if process_filter.pattern is not None:
         return process_filter.pattern.search(" ".join(proc.command_line))
     return proc.pid in process_filter.pids

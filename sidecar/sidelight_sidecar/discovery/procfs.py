@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from sidelight_sidecar.descriptors import reraise_if_out_of_descriptors
 from sidelight_sidecar.discovery.bounded_file import read_bounded, read_lines
+from sidelight_sidecar.discovery.pod_cgroup import PodContainer, parse_pod_container
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
 _PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
@@ -129,10 +130,13 @@ class ProcessUsage(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedProcess:
-    """A process as it was read, and the scan that must read it anew."""
+    """A process as it was read, and the scan that must read it anew.
+
+    Until then, one that is never sampled is not read at all: a kernel thread, or one outside pods.
+    """
 
     proc: Proc
-    is_kernel_thread: bool
+    is_never_sampled: bool
     name: str
     reread_at: int
 
@@ -141,7 +145,8 @@ class ProcFs:
     """/proc, with a cache of the findings about each process while it lives.
 
     A Python process remains one until it runs another executable. Any other process may still load
-    libpython later, so it is checked again after longer and longer intervals.
+    libpython later, so it is checked again after longer and longer intervals. With `read_pods`, only
+    processes of pods are read, with the pod of each.
     """
 
     def __init__(
@@ -150,12 +155,15 @@ class ProcFs:
         now_ns: Callable[[], int] = lambda: time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         *,
         read_containers: bool = False,
+        read_pods: bool = False,
     ) -> None:
         self._root = root
         self._now_ns = now_ns
         self._reads_containers = read_containers
+        self._reads_pods = read_pods
         self._detections: dict[ProcessKey, _PythonDetection] = {}
         self._containers: dict[ProcessKey, str] = {}
+        self._pods: dict[ProcessKey, PodContainer] = {}
         self._scan = 0
         self._cache: dict[int, _CachedProcess] = {}
         self.usage: dict[ProcessKey, ProcessUsage] = {}
@@ -189,7 +197,7 @@ class ProcFs:
                     continue
                 cached = _CachedProcess(
                     proc,
-                    stat.is_kernel_thread,
+                    stat.is_kernel_thread or (self._reads_pods and proc.pod is None),
                     stat.name,
                     self._scan + _REREAD_SCANS - (self._scan + pid) % _REREAD_SCANS,
                 )
@@ -202,6 +210,7 @@ class ProcFs:
         alive = {cached.proc.key for cached in self._cache.values()}
         self._detections = {key: detection for key, detection in self._detections.items() if key in alive}
         self._containers = {key: name for key, name in self._containers.items() if key in alive}
+        self._pods = {key: pod for key, pod in self._pods.items() if key in alive}
         return [cached.proc for cached in self._cache.values()]
 
     def read_process(self, pid: int) -> Proc | None:
@@ -289,7 +298,7 @@ class ProcFs:
             or (proc.python_version is not None and not proc.stack_start)
         ):
             return None
-        if cached.is_kernel_thread:
+        if cached.is_never_sampled:
             return proc
         if proc.python_version is None:
             detection = self._detections.get(proc.key)
@@ -315,12 +324,16 @@ class ProcFs:
             folder = folder / "task" / str(stat.living_tid)
         if stat.is_kernel_thread or stat.state in "ZX":
             return Proc(key, stat.ppid, stat.state)
+        is_starting = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _STARTING_NS
+        pod = self._find_pod(key, folder) if self._reads_pods else None
+        if self._reads_pods and pod is None:
+            return Proc(key, stat.ppid, stat.state, is_starting=is_starting)
         executable = _read_link(f"{folder}/exe")
         try:
             python = self._detect_python(key, folder, executable)
             if executable is not None and python is None:
                 # Most processes are not Python, and nobody uses more about them.
-                return Proc(key, stat.ppid, stat.state, executable=executable)
+                return Proc(key, stat.ppid, stat.state, executable=executable, pod=pod)
             words = read_bounded(folder / "cmdline", _MAX_COMMAND_LINE_BYTES).split("\0")
             status = _parse_status(read_bounded(folder / "status", _MAX_BYTES))
         except OSError as error:
@@ -329,7 +342,6 @@ class ProcFs:
         if executable is None:
             python = parse_interpreter_version(words[0] or stat.name)
         nested = len(status.get("NSpid", "").split()) > 1
-        is_starting = 0 <= self._now_ns() - stat.start_ticks * _TICK_NS < _STARTING_NS
         return Proc(
             key,
             stat.ppid,
@@ -341,6 +353,7 @@ class ProcFs:
             stat.stack_start,
             is_starting,
             self._find_container(key, folder) if self._reads_containers else "",
+            pod,
         )
 
     def _find_container(self, key: ProcessKey, folder: Path) -> str:
@@ -353,6 +366,19 @@ class ProcFs:
                 return ""
             self._containers[key] = name
         return name
+
+    def _find_pod(self, key: ProcessKey, folder: Path) -> PodContainer | None:
+        pod = self._pods.get(key)
+        if pod is None:
+            # A container's first process joins its cgroup shortly before it runs the program.
+            try:
+                pod = parse_pod_container(read_bounded(folder / "cgroup", _MAX_BYTES))
+            except OSError as error:
+                reraise_if_out_of_descriptors(error)
+                return None
+            if pod is not None:
+                self._pods[key] = pod
+        return pod
 
     def _detect_python(self, key: ProcessKey, folder: Path, executable: str | None) -> str | None:
         if executable is None:

@@ -18,6 +18,7 @@ raise had to be undone. A rate that cannot settle is raised and undone at most t
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -53,13 +54,15 @@ class Budget:
 
     `cpu_share` is a share of one core for all processes together, `stop_share` a share of each process's
     time. `cpu_reason` is the reason to report when `cpu_share` bounds a rate. Without `can_skip_windows`,
-    rates fall to MIN_RATE_HZ and every window is sampled.
+    rates fall to MIN_RATE_HZ and every window is sampled. `pod_cpu_share` bounds the processes of each pod
+    together.
     """
 
     cpu_share: float
     stop_share: float
     cpu_reason: str = CPU
     can_skip_windows: bool = True
+    pod_cpu_share: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class ProcessCost:
     true after the first measurement, `has_current_measurement` after a measurement since the last change of
     the rate limit (`changed_at`). `raise_delay` seconds must pass before a reduced rate is raised;
     `raised_at` is the time of the last raise. `suspend_seconds` seconds must pass before a suspended
-    process is tried again.
+    process is tried again. `pod` is the pod whose budget it shares.
     """
 
     target_hz: float
@@ -104,6 +107,7 @@ class ProcessCost:
     raise_delay: float = _MIN_RAISE_DELAY
     raised_at: float = -math.inf
     suspend_seconds: float = SUSPEND_SECONDS
+    pod: str = ""
 
     @property
     def cpu_share(self) -> float:
@@ -123,6 +127,7 @@ def admit_process(
     budget: Budget,
     now: float,
     previous: ProcessCost | None = None,
+    pod: str = "",
 ) -> ProcessCost:
     """Return the cost and rate limit of a process that joins.
 
@@ -148,7 +153,7 @@ def admit_process(
         )
         stop = median(account.tick_stop_seconds for account in measured_costs) if measured_costs else 0.0
         admitted = ProcessCost(
-            target_hz, RateLimit(target_hz), now, tick_cpu_seconds=cpu, tick_stop_seconds=stop
+            target_hz, RateLimit(target_hz), now, tick_cpu_seconds=cpu, tick_stop_seconds=stop, pod=pod
         )
     hz, reasons = compute_target_rates({**process_costs, key: admitted}, budget)[key]
     if not admitted.has_measurements:
@@ -191,11 +196,16 @@ def rebalance_rates(
     """Return the costs of all processes with their new rate limits."""
     target_rates = compute_target_rates(process_costs, budget)
     is_over_budget = sum(account.cpu_share for account in process_costs.values()) > budget.cpu_share
+    pod_shares: dict[str, float] = defaultdict(float)
+    for account in process_costs.values():
+        pod_shares[account.pod] += account.cpu_share
     return {
         key: _adjust_rate(
             account,
             *target_rates[key],
-            is_over_budget=is_over_budget or account.stop_share > budget.stop_share,
+            is_over_budget=is_over_budget
+            or account.stop_share > budget.stop_share
+            or pod_shares[account.pod] > budget.pod_cpu_share,
             budget=budget,
             now=now,
         )
@@ -216,15 +226,33 @@ def compute_target_rates(
     }
     costs = {key: max(account.tick_cpu_seconds, 1e-12) for key, account in process_costs.items()}
     needs = [limits[key] * costs[key] for key in process_costs]
+    demands = _limit_pods([account.pod for account in process_costs.values()], needs, budget)
     rates: dict[K, tuple[float, tuple[str, ...]]] = {}
     for key, need, share in zip(
-        process_costs, needs, compute_max_min_shares(needs, _TARGET_SHARE * budget.cpu_share), strict=True
+        process_costs, needs, compute_max_min_shares(demands, _TARGET_SHARE * budget.cpu_share), strict=True
     ):
         reasons = (STOPS,) if limits[key] < process_costs[key].target_hz else ()
         rates[key] = (
             (share / costs[key], (budget.cpu_reason, *reasons)) if share < need else (limits[key], reasons)
         )
     return rates
+
+
+def _limit_pods(pods: Sequence[str], needs: Sequence[float], budget: Budget) -> list[float]:
+    """Return the needs, cut where the processes of one pod need more than its budget."""
+    demands = list(needs)
+    if math.isinf(budget.pod_cpu_share):
+        return demands
+    members: dict[str, list[int]] = defaultdict(list)
+    for index, pod in enumerate(pods):
+        members[pod].append(index)
+    for indexes in members.values():
+        shares = compute_max_min_shares(
+            [needs[index] for index in indexes], _TARGET_SHARE * budget.pod_cpu_share
+        )
+        for index, share in zip(indexes, shares, strict=True):
+            demands[index] = share
+    return demands
 
 
 def compute_max_min_shares(demands: Sequence[float], capacity: float) -> list[float]:
@@ -261,6 +289,7 @@ def _adjust_rate(
             probe,
             now,
             suspend_seconds=min(_MAX_SUSPEND_SECONDS, 2 * process_cost.suspend_seconds),
+            pod=process_cost.pod,
         )
     if is_over_budget and hz < current.mean_hz:
         raise_delay = _MIN_RAISE_DELAY
@@ -302,7 +331,7 @@ def _exceeds_at_minimum(process_cost: ProcessCost, budget: Budget) -> bool:
     """Return whether the process alone exceeds the budget at the largest stride."""
     min_hz = _compute_min_rate(process_cost.target_hz) / MAX_WINDOW_STRIDE
     return (
-        min_hz * process_cost.tick_cpu_seconds > budget.cpu_share
+        min_hz * process_cost.tick_cpu_seconds > min(budget.cpu_share, budget.pod_cpu_share)
         or min_hz * process_cost.tick_stop_seconds > budget.stop_share
     )
 

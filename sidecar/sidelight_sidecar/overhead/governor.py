@@ -128,16 +128,23 @@ class Governor:
         target_hz: float,
         pool: str = ORDINARY,
         *,
+        pod: str = "",
         stops_target: bool = True,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         """Start to govern a process; its cost from an earlier time is remembered.
 
-        `wake` is called when its window must end early, or may begin.
+        `wake` is called when its window must end early, or may begin. It shares the budget of its `pod`.
         """
         previous = self._past_costs.get(key)
         process_cost = admit_process(
-            self._get_process_costs(pool), key, target_hz, self._get_budget(pool), self._clock(), previous
+            self._get_process_costs(pool),
+            key,
+            target_hz,
+            self._get_budget(pool),
+            self._clock(),
+            previous,
+            pod,
         )
         self._processes[key] = _GovernedProcess(pool, process_cost, stops_target, wake)
 

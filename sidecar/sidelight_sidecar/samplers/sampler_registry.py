@@ -13,7 +13,7 @@ from sidelight_sidecar.samplers.native_sampler import NativeSampler
 from sidelight_sidecar.samplers.permissions import make_denied_error, read_own_rights, read_target_identity
 from sidelight_sidecar.samplers.pyspy_command import CommandSampler
 from sidelight_sidecar.samplers.sampler import Sampler, SamplingError
-from sidelight_sidecar.settings import CAPTURE_MODES
+from sidelight_sidecar.sampling_settings import CAPTURE_MODES
 
 
 class SamplerRegistry:

@@ -1,5 +1,6 @@
 """The sampling of each process.
 
+target_source    the processes to sample, and their labels
 process_watcher  starts a loop for each process
 process_sampler  the loop of one process
 sampler_context  what all of these loops share

@@ -51,7 +51,7 @@ class ProcessSampler:
         self.key = key
         self.is_capturing = False
         self._session_handle = session_handle
-        self._target_labels = target_labels
+        self.target_labels = target_labels
         self._context = context
         self._window_sampler = WindowSampler(
             key,
@@ -81,11 +81,7 @@ class ProcessSampler:
     @property
     def role(self) -> str:
         """The process's role in its service; a window carries the role at its end."""
-        return self._target_labels.role
-
-    @role.setter
-    def role(self, role: str) -> None:
-        self._target_labels = replace(self._target_labels, role=role)
+        return self.target_labels.role
 
     @property
     def python_version(self) -> str:
@@ -378,7 +374,7 @@ class ProcessSampler:
             )
             context = self._make_window_context(rate_limit, job.window_seconds, {"capture": job.id})
             process_capture.windows += await self._context.window_writer.write(
-                batch, self._target_labels, context
+                batch, self.target_labels, context
             )
         if process_capture.is_stop_requested:
             process_capture.finish(None)
@@ -418,10 +414,10 @@ class ProcessSampler:
         if self._gapless_since_ns is None or window_context.paused_ns:
             self._gapless_since_ns = batch.start_ns
         if to_spool:
-            await context.window_writer.write(batch, self._target_labels, window_context)
+            await context.window_writer.write(batch, self.target_labels, window_context)
         else:
             await context.window_writer.buffer(
-                self.key, batch, self._target_labels, window_context, context.clock()
+                self.key, batch, self.target_labels, window_context, context.clock()
             )
 
     def _make_window_context(
@@ -448,7 +444,12 @@ class ProcessSampler:
         if self._governed_rate_hz:
             governor.remove(self.key)
         governor.add(
-            self.key, rate_hz, pool, stops_target=sampler.stops_target, wake=self._window_sampler.wakeup.set
+            self.key,
+            rate_hz,
+            pool,
+            pod=self.target_labels.pod,
+            stops_target=sampler.stops_target,
+            wake=self._window_sampler.wakeup.set,
         )
         self._governed_rate_hz = rate_hz
 

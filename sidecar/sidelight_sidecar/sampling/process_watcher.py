@@ -7,26 +7,21 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import structlog
 
 from sidelight.waiting import wait_for_event
 from sidelight_model.errors import Reason
 from sidelight_sidecar.discovery.process_description import describe_process
-from sidelight_sidecar.discovery.processes import (
-    Proc,
-    ProcessFilter,
-    ProcessKey,
-    SelectedProcess,
-    sees_only_itself,
-    select_processes,
-)
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey, SelectedProcess
 from sidelight_sidecar.discovery.procfs import ProcessUsage, ProcFs
 from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.samplers.permissions import MissingPermission
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
+from sidelight_sidecar.sampling.target_source import TargetSource
+from sidelight_sidecar.windows.window_builder import TargetLabels
 
 _MAX_SCAN_CPU_SHARE = 0.05
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
@@ -46,23 +41,32 @@ class ScanPolicy:
     exit_after_seconds: float | None = None
 
 
+class SampledProcesses(Protocol):
+    """The processes that a capture may sample."""
+
+    @property
+    def process_samplers(self) -> list[ProcessSampler]: ...
+
+    def start_capture(
+        self, job: CapturePlan, process_captures: Sequence[tuple[ProcessSampler, ProcessCapture]]
+    ) -> None: ...
+
+
 class ProcessWatcher:
     """The ProcessSamplers of all selected processes, at most `max_processes` of them."""
 
     def __init__(
         self,
         procfs: ProcFs,
-        process_filter: ProcessFilter,
-        make_process_sampler: Callable[[SelectedProcess], ProcessSampler],
+        targets: TargetSource,
+        make_process_sampler: Callable[[Proc, TargetLabels], ProcessSampler],
         metrics: SidecarMetrics,
         health: HealthBoard,
         policy: ScanPolicy,
-        *,
-        own_pid: int,
     ) -> None:
         self._procfs = procfs
-        self._process_filter = process_filter
-        self._own_pid = own_pid
+        self._targets = targets
+        self._targets_version = targets.version
         self._max_processes = policy.max_processes
         self._scan_seconds = policy.interval_seconds
         self._make_process_sampler = make_process_sampler
@@ -138,6 +142,7 @@ class ProcessWatcher:
                 is_counting_down
                 or not self._are_roles_stable
                 or procs != self._last_processes
+                or self._targets.version != self._targets_version
                 or self._scan_stop.wait(self._scan_pause_seconds)
             ):
                 return procs
@@ -155,16 +160,15 @@ class ProcessWatcher:
         return procs
 
     def _update_process_samplers(self, procs: Sequence[Proc], group: asyncio.TaskGroup) -> None:
-        selected = select_processes(
-            procs, self._process_filter, own_pid=self._own_pid, previous_roles=self._roles
-        )
+        self._targets_version = self._targets.version
+        selected = self._targets.select(procs, self._roles)
         for key in self._process_samplers.keys() - selected.keys():
             self._process_samplers.pop(key).stop()
         for key, watch in self._process_samplers.items():
-            watch.role = selected[key].role
+            watch.target_labels = self._build_labels(selected[key])
         free_slots = self._max_processes - len(self._process_samplers)
         for key in [key for key in selected if key not in self._process_samplers][: max(0, free_slots)]:
-            watch = self._make_process_sampler(selected[key])
+            watch = self._make_process_sampler(selected[key].proc, self._build_labels(selected[key]))
             self._process_samplers[key] = watch
             group.create_task(watch.run(), name=f"watch process {key.pid}")
             _log.info("a process is watched", pid=key.pid, command=describe_process(selected[key].proc))
@@ -173,6 +177,9 @@ class ProcessWatcher:
         self._last_processes, self._are_roles_stable, self._roles = procs, roles == self._roles, roles
         self._metrics.processes.set(len(self._process_samplers))
         self._report_health(selected, procs)
+
+    def _build_labels(self, selected: SelectedProcess) -> TargetLabels:
+        return TargetLabels(self._targets.labels_for(selected.proc), selected.role, selected.proc.pid)
 
     def _check_done(self) -> None:
         now = asyncio.get_running_loop().time()
@@ -185,10 +192,11 @@ class ProcessWatcher:
             self.on_done()
 
     def _report_health(self, selected: dict[ProcessKey, SelectedProcess], procs: Sequence[Proc]) -> None:
-        if selected:
+        problem = None if selected else self._targets.explain_empty(procs)
+        if problem is None:
             self._health.clear("watching")
         else:
-            self._health.report("watching", explain_no_targets(self._process_filter, procs, self._own_pid))
+            self._health.report("watching", problem)
         if len(selected) > self._max_processes:
             problem = HealthIssue(
                 Reason.OVERLOADED,
@@ -202,32 +210,3 @@ class ProcessWatcher:
 
     async def _wait(self, seconds: float) -> None:
         await wait_for_event(self._stopping, seconds)
-
-
-def explain_no_targets(process_filter: ProcessFilter, procs: Sequence[Proc], own_pid: int) -> HealthIssue:
-    """Explain why no process is selected, as far as that is known."""
-    if not process_filter.pids and sees_only_itself(procs, own_pid):
-        return HealthIssue(
-            Reason.NOTHING_TO_WATCH,
-            "this sidecar sees no process but its own",
-            "Set shareProcessNamespace: true on the pod, or no other container can be seen.",
-            MissingPermission.SHARED_PROCESSES,
-        )
-    others = [proc for proc in procs if proc.python_version is not None and proc.pid != own_pid]
-    nested = [proc.pid for proc in others if proc.is_nested]
-    if process_filter.pids:
-        message = f"none of the processes {', '.join(map(str, sorted(process_filter.pids)))} runs Python now"
-    elif process_filter.pattern is not None:
-        message = f"no Python process has a command line that {process_filter.pattern.pattern!r} finds"
-    else:
-        message = "there is no Python process but this one"
-    if others and not process_filter.match_all:
-        hint = f"There are {len(others)} other Python processes: check --match or --pid."
-    elif nested:
-        hint = f"Process {nested[0]} runs Python in a PID namespace below: name it with --match or --pid."
-    else:
-        hint = (
-            "The service has not started, or is not Python. If it runs in a container of this pod, set "
-            "shareProcessNamespace: true on the pod, or no other container can be seen."
-        )
-    return HealthIssue(Reason.NOTHING_TO_WATCH, message, hint)

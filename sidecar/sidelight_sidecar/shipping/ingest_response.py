@@ -17,7 +17,9 @@ RETRY_SPREAD_SECONDS = 5.0
 """Time over which sidecars that failed together spread their next requests."""
 
 
-IDENTITY_MISMATCH_REASONS = frozenset((Reason.WRONG_NAMESPACE, Reason.WRONG_POD, Reason.WRONG_SERVICE))
+IDENTITY_MISMATCH_REASONS = frozenset(
+    (Reason.WRONG_NAMESPACE, Reason.WRONG_POD, Reason.WRONG_SERVICE, Reason.WRONG_NODE)
+)
 """Reasons for refusing windows whose labels name another pod than the token."""
 
 

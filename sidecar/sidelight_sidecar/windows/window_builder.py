@@ -18,11 +18,16 @@ _MAIN_THREAD = "main"
 
 @dataclass(frozen=True, slots=True)
 class TargetLabels:
-    """The sidecar's labels, and a process's role (main, master or worker) and pid."""
+    """The labels of a pod's windows, and a process's role (main, master or worker) and pid."""
 
     labels: Labels
     role: str
     pid: int
+
+    @property
+    def pod(self) -> str:
+        """The pod, with its namespace."""
+        return f"{self.labels.get('namespace', '')}/{self.labels.get('pod', '')}"
 
     def build_labels(self, thread: str, extra_labels: Mapping[str, str]) -> Labels:
         """Build the labels of a window.

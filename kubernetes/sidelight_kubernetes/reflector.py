@@ -8,11 +8,9 @@ granted while it runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
 
-from sidelight_collector.kubernetes_discovery.k8s_objects import ApiObject, ResourceKind
 from sidelight_kubernetes.kubernetes_client import (
     AccessDenied,
     ClusterError,
@@ -46,34 +44,36 @@ class ListWatchApi(Protocol):
     ) -> Iterator[WatchEvent]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class WatchScope:
-    """One kind of object, in one namespace or in all (empty)."""
-
-    kind: ResourceKind
-    namespace: str
+class ListScope(Protocol):
+    """The objects to follow: the path of their list, and selectors such as fieldSelector."""
 
     @property
-    def list_path(self) -> str:
-        return self.kind.list_path(self.namespace)
+    def list_path(self) -> str: ...
+
+    @property
+    def selectors(self) -> Mapping[str, str]: ...
 
 
-class ReflectorHandler(Protocol):
+Scope = TypeVar("Scope", bound=ListScope)
+HandledScope = TypeVar("HandledScope", bound=ListScope, contravariant=True)
+
+
+class ReflectorHandler(Protocol[HandledScope]):
     """Receives lists, events and errors."""
 
-    def replace(self, scope: WatchScope, items: Iterable[ApiObject]) -> None: ...
+    def replace(self, scope: HandledScope, items: Iterable[Mapping[str, Any]]) -> None: ...
 
-    def apply(self, scope: WatchScope, event: WatchEvent) -> None: ...
+    def apply(self, scope: HandledScope, event: WatchEvent) -> None: ...
 
-    def on_error(self, scope: WatchScope, error: ClusterError) -> None: ...
+    def on_error(self, scope: HandledScope, error: ClusterError) -> None: ...
 
-    def on_watching(self, scope: WatchScope) -> None: ...
+    def on_watching(self, scope: HandledScope) -> None: ...
 
 
 def run_reflector(
     api: ListWatchApi,
-    scope: WatchScope,
-    handler: ReflectorHandler,
+    scope: Scope,
+    handler: ReflectorHandler[Scope],
     wait: Callable[[float], bool],
     rng: Callable[[], float],
 ) -> None:
@@ -85,12 +85,15 @@ def run_reflector(
     while True:
         try:
             if not version:
-                items = api.pages(scope.list_path)
+                items = api.pages(scope.list_path, **scope.selectors)
                 handler.replace(scope, items)
                 version = items.version
             handler.on_watching(scope)
             attempt = 0
-            for event in api.watch(scope.list_path, version, timeout_seconds=WATCH_TIMEOUT_SECONDS):
+            events = api.watch(
+                scope.list_path, version, timeout_seconds=WATCH_TIMEOUT_SECONDS, **scope.selectors
+            )
+            for event in events:
                 version = event.version or version
                 handler.apply(scope, event)
                 if wait(0.0):

@@ -1,0 +1,209 @@
+"""A node agent beside real processes in cgroups as the kubelet names them; the API server is real."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.api import Api
+from tests.cluster.identity_world import JSON, PODS, REVIEWS, Collector, Relay, pod
+from tests.cluster.programs import eventually
+from tests.cluster.test_identity import begin  # noqa: F401 - a fixture
+from tests.processes import Running, running, sidelight
+from tests.sidecar.conftest import Sidecar
+
+HIERARCHIES = ("pids", "unified", "")
+PROGRAM = """
+import time
+def {name}():
+    end = time.monotonic() + 600
+    while time.monotonic() < end:
+        sum(range(2000))
+        time.sleep(0.002)
+{name}()
+"""
+AGENT_RULES = [
+    {"apiGroups": [""], "resources": ["pods", "namespaces"], "verbs": ["list", "watch"]},
+]
+
+
+@dataclass
+class World:
+    """A node's pods, their processes, and what is needed to run an agent for them."""
+
+    api: Api
+    namespace: str
+    node: str
+    cgroups: Path
+    folder: Path
+    undo: contextlib.ExitStack
+
+    def run_pod(self, name: str, function: str, node: str = "", **fields: Any) -> Running:
+        """Make a pod, and run a program with this function in its container's cgroup."""
+        pod(self.api, self.namespace, name, node=node or self.node, **fields)
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+        uid, container = self.api.get(path)["metadata"]["uid"], secrets.token_hex(32)
+        status = [{"name": "web", "containerID": f"containerd://{container}", "image": "shop:7"}]
+        body = {
+            "status": {"containerStatuses": [{**status[0], "imageID": "", "ready": True, "restartCount": 0}]}
+        }
+        answer = self.api.call("PATCH", f"{path}/status", body, kind="application/merge-patch+json")
+        assert answer[0] == 200, answer
+        folder = self.cgroups / "kubepods" / "burstable" / f"pod{uid}" / container
+        folder.mkdir(parents=True)
+        self.undo.callback(_remove_cgroups, folder, self.cgroups.parent)
+        script = f'echo $$ > {folder}/cgroup.procs && exec "$@"'
+        program = PROGRAM.format(name=function)
+        log = self.folder / f"{name}.log"
+        return self.undo.enter_context(running(log, "sh", "-c", script, "sh", sys.executable, "-c", program))
+
+    def label(self, what: str, *labels: str) -> None:
+        self.api.kubectl("label", "--overwrite", "-n", self.namespace, *what.split(), *labels)
+
+    def run_agent(self, collector: Collector, relay: Relay) -> Sidecar:
+        token = self.folder / "token"
+        token.write_text(pod(self.api, self.namespace, "agent-a", node=self.node, account="agent"))
+        kubeconfig = self.folder / "kubeconfig"
+        own = self.api.kubeconfig_of(self.namespace, "agent").read_text()
+        kubeconfig.write_text(own.replace(self.api.url, f"https://127.0.0.1:{relay.port}"))
+        options = {
+            "--collector": f"http://127.0.0.1:{collector.process.port()}",
+            "--token-file": str(token),
+            "--node": self.node,
+            "--kubernetes": str(kubeconfig),
+            "--listen": "127.0.0.1:0",
+            "--spool-dir": str(self.folder / "spool"),
+            "--window-seconds": "1",
+            "--scan-interval-seconds": "0.2",
+            "--send-backoff-max-seconds": "0.5",
+        }
+        options |= dict.fromkeys(("--budget-cpu-percent", "--budget-pod-cpu-percent"), "100")
+        words = [word for option in options.items() for word in option]
+        program = self.undo.enter_context(running(self.folder / "agent.log", *sidelight("agent", *words)))
+
+        def url() -> str | None:
+            assert program.alive(), program.said()
+            return next((word[4:] for word in program.said().split() if word.startswith("url=http")), None)
+
+        return Sidecar(program, eventually("the agent listens", url))
+
+
+def _remove_cgroups(folder: Path, top: Path) -> None:
+    while folder != top and not any(part.is_dir() for part in folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
+
+
+@pytest.fixture
+def world(api: Api, tmp_path: Path) -> Iterator[World]:
+    """A namespace, two nodes, and the account of an agent."""
+    tops = [Path("/sys/fs/cgroup") / name for name in HIERARCHIES]
+    top = next(
+        (path for path in tops if (path / "cgroup.procs").is_file() and os.access(path, os.W_OK)), None
+    )
+    if top is None or os.geteuid() != 0:
+        pytest.skip("NO CGROUPS HERE, so no process was in a pod: needs root and writable cgroups")
+    with api.namespace() as namespace, contextlib.ExitStack() as undo:
+        api.service_account(namespace, "shop")
+        api.service_account(namespace, "agent")
+        for node in (f"{namespace}-a", f"{namespace}-b"):
+            # Pods of a node that does not exist are deleted.
+            assert api.call("POST", "/api/v1/nodes", {"metadata": {"name": node}})[0] == 201
+            undo.callback(api.call, "DELETE", f"/api/v1/nodes/{node}")
+        name = f"agent-{namespace}"
+        role: dict[str, Any] = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name}}
+        binding = {
+            **role,
+            "kind": "ClusterRoleBinding",
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": "agent", "namespace": namespace}],
+        }
+        items = [{**role, "kind": "ClusterRole", "rules": AGENT_RULES}, binding]
+        api.apply({"apiVersion": "v1", "kind": "List", "items": items})
+        undo.callback(api.try_kubectl, "delete", "clusterrole,clusterrolebinding", name)
+        cgroups = top / f"sidelight-test-{secrets.token_hex(4)}"
+        yield World(api, namespace, f"{namespace}-a", cgroups, tmp_path, undo)
+
+
+def functions(collector: Collector, query: str) -> str:
+    """The flame graph of a selection, as folded text."""
+    return collector.ask("GET", f"/api/v1/export?format=folded&from=-1h&until=now&query={query}").text
+
+
+def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: Any) -> None:  # noqa: F811
+    inject = {"sidelight.dev/inject": "true"}
+    labels = {"labels": {"app": "cart", "version": "3", **inject}}
+    collector = begin(REVIEWS, PODS, "--node-agents", f"{world.namespace}/agent")
+    relay = Relay(int(world.api.url.rpartition(":")[2]))
+    world.undo.callback(relay.cut)
+    shop = world.run_pod("shop-1", "shop_work", labels={"app.kubernetes.io/name": "shop", **inject})
+    cart = world.run_pod("cart-1", "cart_work", **labels)
+    plain = world.run_pod("plain-1", "plain_work", labels={"app": "plain"})
+    world.run_pod("far-1", "far_work", node=f"{world.namespace}-b", **labels)
+    sidecar_pod = world.run_pod("both-1", "both_work", **labels)
+    ephemeral = {"spec": {"ephemeralContainers": [{"name": "sidelight-x1", "image": "s"}]}}
+    path = f"/api/v1/namespaces/{world.namespace}/pods/both-1/ephemeralcontainers"
+    kind = "application/strategic-merge-patch+json"
+    assert world.api.call("PATCH", path, ephemeral, kind=kind)[0] == 200
+    agent = world.run_agent(collector, relay)
+
+    def pids() -> set[int]:
+        return set(agent.get("/readyz")[1]["pids"])
+
+    eventually("both pods are sampled", lambda: pids() == {shop.pid, cart.pid})
+    assert sidecar_pod.pid not in pids()
+    eventually("shop is stored", lambda: "shop_work" in functions(collector, "service%3D%22shop%22"))
+    eventually("cart is stored", lambda: "cart_work" in functions(collector, "pod%3D%22cart-1%22"))
+    common = {"namespace": world.namespace}
+    assert sorted(collector.windows(), key=lambda one: one["pod"]) == [
+        {"pod": "cart-1", "service": "cart", "version": "3", **common},
+        {"pod": "shop-1", "service": "shop", "version": "7", **common},
+    ]
+    assert (collector.values("node"), collector.values("container")) == ([world.node], ["web"])
+    status, told = eventually("the agent is ready", lambda: (a := agent.get("/readyz"))[0] == 200 and a)
+    assert (status, told["problems"]) == (200, [])
+    with_decisions = eventually("pods are counted", lambda: agent.metric("agent_pods") == 5)
+    assert with_decisions
+
+    # A capture samples the pods of a service as one with sidecars does.
+    body = json.dumps({"service": "cart", "seconds": 1}).encode()
+    eventually("the collector knows who samples cart", lambda: len(agents(collector, "cart")) == 1)
+    capture = collector.ask("POST", "/api/v1/captures", body, headers=JSON)
+    assert capture.status == 201, capture.text
+    state = lambda: collector.ask("GET", f"/api/v1/captures/{capture.json['id']}").json  # noqa: E731
+    eventually("the capture is done", lambda: state()["state"] == "done")
+    assert "cart_work" in functions(collector, f"capture%3D%22{capture.json['id']}%22")
+
+    world.label("pod/cart-1", "sidelight.dev/inject=false")
+    eventually("a pod opts out", lambda: pids() == {shop.pid})
+    eventually("nobody samples it", lambda: agents(collector, "cart") == [])
+    relay.cut()
+    problems = lambda: {one["error"] for one in agent.get("/readyz")[1]["problems"]}  # noqa: E731
+    eventually("the agent says so", lambda: problems() == {"cluster_unavailable"})
+    assert pids() == {shop.pid}
+    shipped = agent.metric("shipped_windows_total")
+    eventually("it samples on", lambda: agent.metric("shipped_windows_total") > shipped + 2)
+    relay.mend()
+    world.api.kubectl("label", "namespace", world.namespace, "sidelight.dev/inject=true")
+    eventually("a namespace asks", lambda: pids() == {shop.pid, plain.pid})
+    plain_graph = "service%3D%22plain%22"
+    eventually("its pod is stored", lambda: "plain_work" in functions(collector, plain_graph))
+
+    assert agent.running.end() == 0
+    assert not {"far-1", "both-1"} & set(collector.values("pod"))
+    assert all(one.alive() for one in (shop, cart, plain, sidecar_pod))
+
+
+def agents(collector: Collector, service: str) -> list[Any]:
+    """Those who sample a service, as the collector shows them."""
+    found: list[Any] = collector.ask("GET", f"/api/v1/agents?service={service}").json["agents"]
+    return found

@@ -1,0 +1,226 @@
+"""Which processes of a node its agent samples, and under which labels; without a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sidelight.settings import BadSetting
+from sidelight_kubernetes.kubernetes_client import ClusterUnavailable, WatchEvent
+from sidelight_model.errors import Reason
+from sidelight_sidecar.agent.node_pod import PodDecision, decide, parse_pod
+from sidelight_sidecar.agent.node_pods import NAMESPACES, PODS, NodePods, WatchedList
+from sidelight_sidecar.agent.pod_targets import PodTargets
+from sidelight_sidecar.agent.settings import parse_agent_settings
+from sidelight_sidecar.discovery.pod_cgroup import PodContainer
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey
+from sidelight_sidecar.discovery.procfs import ProcFs
+from sidelight_sidecar.health import HealthBoard, HealthIssue
+from tests.collector.clusters import Server
+
+ON_NODE, ALL_NAMESPACES = WatchedList(PODS, "n1"), WatchedList(NAMESPACES)
+INJECT = "sidelight.dev/inject"
+WEB, CRON = "a" * 64, "b" * 64
+
+
+def pod(name: str, inject: str | None = "true", **fields: Any) -> dict[str, Any]:
+    """A pod of service NAME with the containers web and cron."""
+    labels = {"app": name, "version": "7", **({} if inject is None else {INJECT: inject})}
+    metadata = {"uid": f"u-{name}", "namespace": "shop", "name": f"{name}-1", "labels": labels}
+    statuses = [
+        {"name": "web", "containerID": f"containerd://{WEB}"},
+        {"name": "cron", "containerID": f"cri-o://{CRON}"},
+    ]
+    return {
+        "metadata": {**metadata, "annotations": fields.get("annotations", {})},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "web"}, {"name": "cron"}],
+            **fields.get("spec", {}),
+        },
+        "status": {"containerStatuses": statuses, **fields.get("status", {})},
+    }
+
+
+def ephemeral(state: str) -> dict[str, Any]:
+    """An ephemeral sidecar in a state."""
+    status = [{"name": "sidelight-x1", "state": {state: {}}}]
+    return {
+        "spec": {"ephemeralContainers": [{"name": "sidelight-x1"}]},
+        "status": {"ephemeralContainerStatuses": status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("item", "namespace_label", "decision"),
+    [
+        (pod("a"), None, PodDecision.PROFILED),
+        (pod("a", None), "true", PodDecision.PROFILED),
+        (pod("a", None), None, PodDecision.NOT_REQUESTED),
+        (pod("a", None), "yes", PodDecision.NOT_REQUESTED),
+        (pod("a", "false"), "true", PodDecision.NOT_REQUESTED),
+        (pod("a", "yes"), None, PodDecision.BAD_LABEL),
+        (pod("a", annotations={"sidelight.dev/match": "("}), None, PodDecision.BAD_ANNOTATION),
+        (pod("a", annotations={"kubernetes.io/config.mirror": "x"}), None, PodDecision.NOT_REQUESTED),
+        (pod("a", spec={"initContainers": [{"name": "sidelight"}]}), None, PodDecision.SIDECAR),
+        (pod("a", **ephemeral("running")), None, PodDecision.SIDECAR),
+        (pod("a", **ephemeral("terminated")), None, PodDecision.PROFILED),
+    ],
+)
+def test_a_pod_is_profiled_if_it_asks_and_has_no_sidecar(
+    item: dict[str, Any], namespace_label: str | None, decision: PodDecision
+) -> None:
+    assert decide(parse_pod(item), namespace_label) is decision
+
+
+def process(pid: int, name: str, container: str = WEB, **fields: Any) -> Proc:
+    command = fields.pop("command", ("python", "app.py"))
+    return Proc(
+        ProcessKey(pid, 1),
+        fields.pop("ppid", 1),
+        command_line=command,
+        executable="/usr/bin/python3",
+        python_version="3.12",
+        is_nested=True,
+        pod=PodContainer(f"u-{name}", container),
+        **fields,
+    )
+
+
+class Node:
+    """A node's pods as the API server shows them, and the targets among its processes."""
+
+    def __init__(self, *pods: dict[str, Any], namespaces: Mapping[str, str] = {}) -> None:
+        self.pods = NodePods(Server(), "n1")
+        self.targets = PodTargets(self.pods, {"node": "n1"}, own_pid=99)
+        self.pods.replace(ON_NODE, pods)
+        self.pods.replace(
+            ALL_NAMESPACES,
+            [{"metadata": {"name": name, "labels": {INJECT: value}}} for name, value in namespaces.items()],
+        )
+
+    def see(self, kind: str, item: dict[str, Any], watched: WatchedList = ON_NODE) -> None:
+        self.pods.apply(watched, WatchEvent(kind, item))
+
+    def roles(self, *procs: Proc) -> dict[int, str]:
+        return {key.pid: one.role for key, one in self.targets.select(procs, {}).items()}
+
+
+def test_processes_of_pods_that_ask_are_sampled_with_the_labels_of_their_pod() -> None:
+    node = Node(pod("cart"), pod("plain", None))
+    master = process(10, "cart", stack_start=5)
+    worker = process(11, "cart", ppid=10, stack_start=5)
+    assert node.roles(
+        master, worker, process(12, "plain"), process(13, "gone"), Proc(ProcessKey(14, 1), 1)
+    ) == {
+        10: "master",
+        11: "worker",
+    }
+    labels = {"service": "cart", "version": "7", "namespace": "shop", "pod": "cart-1", "node": "n1"}
+    assert dict(node.targets.labels_for(master)) == {**labels, "container": "web"}
+    assert dict(node.targets.labels_for(process(15, "cart", "c" * 64))) == labels
+
+
+def test_annotations_choose_the_container_and_the_processes() -> None:
+    node = Node(
+        pod("cart", annotations={"sidelight.dev/container": "cron", "sidelight.dev/service": "till"}),
+        pod("shop", annotations={"sidelight.dev/match": "gunicorn", "sidelight.dev/rate": "20"}),
+    )
+    gunicorn = process(12, "shop", command=("gunicorn: master",))
+    child = process(14, "shop", ppid=12)
+    procs = (process(10, "cart"), process(11, "cart", CRON), gunicorn, process(13, "shop"), child)
+    assert sorted(node.roles(*procs)) == [11, 12, 14]
+    assert node.targets.labels_for(procs[1])["service"] == "till"
+    assert parse_pod(pod("a", annotations={"sidelight.dev/rate": "20"})).unused_annotations == (
+        "sidelight.dev/rate",
+    )
+
+
+def test_the_targets_follow_the_pods_and_the_namespaces() -> None:
+    node = Node(pod("cart", None))
+    versions = [node.targets.version]
+
+    def roles() -> dict[int, str]:
+        versions.append(node.targets.version)
+        return node.roles(process(10, "cart"))
+
+    assert roles() == {}
+    node.see("MODIFIED", {"metadata": {"name": "shop", "labels": {INJECT: "true"}}}, ALL_NAMESPACES)
+    assert roles() == {10: "main"}
+    node.see("MODIFIED", pod("cart", "false"))
+    assert roles() == {}
+    node.see("MODIFIED", pod("cart"))
+    assert roles() == {10: "main"}
+    node.see("MODIFIED", pod("cart", spec={"containers": [{"name": "sidelight"}]}))
+    assert roles() == {}
+    node.see("MODIFIED", pod("cart"))
+    node.see("DELETED", pod("cart"))
+    assert roles() == {}
+    node.see("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
+    assert versions == sorted(versions)
+    assert len(set(versions)) == len(versions) - 1, "the first two saw the same pods"
+
+
+def test_without_the_api_server_the_last_known_pods_stay() -> None:
+    node = Node(pod("cart"))
+    node.pods.on_error(ON_NODE, ClusterUnavailable("away"))
+    assert node.roles(process(10, "cart")) == {10: "main"}
+    assert isinstance(node.pods.error, ClusterUnavailable)
+    node.pods.on_watching(ON_NODE)
+    assert node.pods.error is None
+
+
+def test_no_pod_is_profiled_before_the_namespaces_are_listed() -> None:
+    pods = NodePods(Server(), "n1")
+    targets = PodTargets(pods, {"node": "n1"}, own_pid=1)
+    pods.replace(ON_NODE, [pod("cart")])
+    assert targets.select([process(10, "cart")], {}) == {}
+    problem = targets.explain_empty([])
+    assert problem is not None
+    assert problem.reason is Reason.NOTHING_TO_WATCH
+    pods.replace(ALL_NAMESPACES, [])
+    assert targets.explain_empty([]) is None, "a node without pods that ask is in order"
+
+
+def test_a_process_that_cannot_be_read_leaves_the_agent_ready() -> None:
+    agent, sidecar = HealthBoard(needs_processes=False), HealthBoard()
+    for board in (agent, sidecar):
+        assert board.is_ready
+        board.report("guard of process 12", HealthIssue(Reason.PTRACE_DENIED, "no"))
+    assert agent.is_ready
+    assert not sidecar.is_ready
+    agent.report("cluster", HealthIssue(Reason.CLUSTER_UNAVAILABLE, "away"))
+    assert not agent.is_ready
+
+
+def test_of_processes_outside_pods_little_is_read(tmp_path: Path) -> None:
+    uid = "0123abcd-0000-4000-8000-0123456789ab"
+    stat = "(python3) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 1400 0 0 0"
+    for pid, cgroup in ((7, f"/kubepods/pod{uid}/{WEB}"), (8, "/system.slice/x.service")):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        for name, text in (("stat", f"{pid} {stat}"), ("cgroup", f"0::{cgroup}\n"), ("cmdline", "python3\0")):
+            (folder / name).write_text(text)
+        for name in ("status", "maps"):
+            (folder / name).write_text("")
+        (folder / "exe").symlink_to("/usr/bin/python3.12")
+    procfs = ProcFs(tmp_path, lambda: 10**12, read_pods=True)
+    inside, outside = sorted(procfs.list_processes(), key=lambda proc: proc.pid)
+    assert (inside.pod, inside.python_version) == (PodContainer(uid, WEB), "3.12")
+    assert (outside.pod, outside.python_version) == (None, None)
+    # It is looked at again now and then: a container's first process joins its cgroup late.
+    (tmp_path / "8" / "cgroup").write_text(f"0::/kubepods/pod{uid}/{CRON}\n")
+    seen = [{proc.pid: proc.pod for proc in procfs.list_processes()}[8] for _ in range(9)]
+    assert seen[-1] == PodContainer(uid, CRON)
+
+
+def test_settings_name_the_node_and_none_of_the_processes() -> None:
+    base = ["--collector", "http://c", "--node", "n1"]
+    settings = parse_agent_settings([*base, "--label", "zone=a"], {})
+    assert {**settings.labels, "service": ""} == {"service": "", "node": "n1", "zone": "a"}
+    for wrong in (["--all"], ["--service", "x"], ["--budget-pod-cpu-percent", "101"], ["--node", ""]):
+        with pytest.raises(BadSetting):
+            parse_agent_settings([*base, *wrong], {})
