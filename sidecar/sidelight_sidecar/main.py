@@ -194,7 +194,9 @@ async def run_sampling(
     metrics.rate_target_hz.set(settings.rate)
     spool = Spool(settings.spool_directory, settings.spool_max_bytes, metrics, _new_window_id)
     # Windows go straight to the collector, never through a proxy that is set for the service.
-    async with aiohttp.ClientSession(trust_env=False) as http:
+    # Each poller holds a connection, and a node may have hundreds of pods.
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(trust_env=False, connector=connector) as http:
         client_config = ClientConfig(
             settings.collector,
             settings.token_file,

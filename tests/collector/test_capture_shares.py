@@ -13,6 +13,7 @@ from sidelight_collector.auth.authorizer import (
     BearerTokens,
     build_error_response,
 )
+from sidelight_collector.auth.node_identity import NodeWriterIdentity
 from sidelight_collector.auth.write_identity import LabelMismatch, WriterIdentity
 from sidelight_collector.captures.agent_polls import CaptureLimitReached
 from sidelight_collector.captures.agents import Agent, AgentRegistry, estimate_bytes
@@ -160,6 +161,17 @@ def test_a_pod_cannot_write_windows_of_a_capture_that_it_did_not_take() -> None:
         with pytest.raises(LabelMismatch, match="did not take") as refused:
             writers.check(other, [ID])
         assert refused.value.reason is Reason.WRONG_POD
+    repository.close()
+
+
+def test_a_node_agent_writes_windows_of_a_capture_that_it_took_for_a_pod() -> None:
+    repository = CaptureRepository(MemoryStore())
+    agent = NodeWriterIdentity("profiling", "agent-x", "uid-x", "node-1")
+    claim = Claim(agent.qualify_agent_name("a"), {"service": "shop", "namespace": "n", "pod": "p"}, NOW)
+    repository.create(Capture(ID, request(), NOW, claims=(claim,)))
+    CaptureWriters(repository).check(agent, [ID])
+    with pytest.raises(LabelMismatch, match="did not take"):
+        CaptureWriters(repository).check(NodeWriterIdentity("profiling", "agent-y", "uid-y", "node-1"), [ID])
     repository.close()
 
 

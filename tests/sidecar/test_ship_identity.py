@@ -25,7 +25,7 @@ def shipping(tmp_path: Path, collector: FakeCollector, http: aiohttp.ClientSessi
     return Shipping(tmp_path / "spool", collector.url, http)
 
 
-@pytest.mark.parametrize("word", ["wrong_namespace", "wrong_pod", "wrong_service"])
+@pytest.mark.parametrize("word", ["wrong_namespace", "wrong_pod", "wrong_service", "wrong_node"])
 async def test_windows_that_are_not_its_own_are_refused_counted_and_named_until_some_are_taken(
     word: str, shipping: Shipping, collector: FakeCollector
 ) -> None:

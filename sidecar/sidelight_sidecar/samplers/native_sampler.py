@@ -138,6 +138,8 @@ class NativeSession:
     def set_rate(self, rate_hz: float) -> None:
         if rate_hz != self._session.rate_hz:
             self._session.set_rate(rate_hz)
+            # At rate 0 nothing is sampled: what is read then was taken at the previous rate.
+            self._period_ns = round(1e9 / rate_hz) if rate_hz else self._period_ns
 
     def take(self) -> SampleBatch:
         return self._add_attach_batch(self._session.take())
@@ -161,8 +163,6 @@ class NativeSession:
         timeline = self._session.timeline(after=self._timed_samples_read)
         dropped = max(0, timeline.dropped - self._timed_samples_read)
         self._timed_samples_read += dropped + len(timeline.samples)
-        # At rate 0 nothing is sampled, so these samples were taken at the previous rate.
-        self._period_ns = round(1e9 / self._session.rate_hz) if self._session.rate_hz else self._period_ns
         return encode_timed_samples(timeline, self._period_ns, dropped=dropped)
 
     def _convert_batch(self, batch: Any) -> SampleBatch:
