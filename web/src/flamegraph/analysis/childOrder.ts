@@ -1,4 +1,4 @@
-import { shapeOf, type Column, type States, type Tree } from "../tree/tree.ts";
+import { shapeOf, sortByWeight, type Column, type States, type Tree } from "../tree/tree.ts";
 import { byState } from "../tree/tree.ts";
 import type { Significance } from "./significance.ts";
 
@@ -21,23 +21,6 @@ export function heaviestFirst({ level, name }: Pick<Tree, "level" | "name">, wei
     from = until;
   }
   return order;
-}
-
-/** Up to so many callees are sorted by insertion: most frames have few, and a call of `sort` costs more than that. */
-const FEW = 24;
-
-/** Sorts a part of `nodes` by weight, heaviest first; nodes of one weight keep their order. */
-function sortByWeight(nodes: Int32Array, from: number, until: number, weight: Float64Array): void {
-  if (until - from > FEW) {
-    nodes.subarray(from, until).sort((a, b) => weight[b] - weight[a]);
-    return;
-  }
-  for (let at = from + 1; at < until; at++) {
-    const node = nodes[at];
-    let to = at;
-    for (; to > from && weight[nodes[to - 1]] < weight[node]; to--) nodes[to] = nodes[to - 1];
-    nodes[to] = node;
-  }
 }
 
 /** A tree with its nodes in another order. */

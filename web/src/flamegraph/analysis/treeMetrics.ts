@@ -2,7 +2,7 @@ import { heaviestFirst, reorder, reorderSignificance } from "./childOrder.ts";
 import { collapseRecursion } from "../tree/collapse.ts";
 import { changeOf, divisors, meanOf, type Change } from "../tree/compare.ts";
 import { applyNodeSignificance, isSignificant, testedChanges, type Significance } from "./significance.ts";
-import { invert } from "../tree/invert.ts";
+import { invert, MIN_WEIGHT_SHARE } from "../tree/invert.ts";
 import { shapeOf, totals, sum, type Shape, type States, type Tree } from "../tree/tree.ts";
 import { collapseStates, statesOf, expandStates } from "../tree/expandStates.ts";
 import { rateUnit, type RateUnit } from "../../lib/quantities.ts";
@@ -56,13 +56,13 @@ export function computeMetrics(tree: Tree, podSeconds: readonly number[], option
   const sides = tree.self.length;
   const expanded = expandStates(tree);
   const collapsed = options.collapse ? collapseRecursion(expanded) : expanded;
-  const inverted = options.invert ? invert(collapsed, meanOf(collapsed.self.slice(0, sides), divisor)) : collapsed;
+  const inverted = options.invert ? invert(collapsed, meanOf(collapsed.self.slice(0, sides), divisor), MIN_WEIGHT_SHARE, options.isByWeight) : collapsed;
   const scale = { norm, unit, divisor, changeDivisor };
   const upright = options.invert ? () => metricsOf({ ...collapseStates(collapsed, sides), by: tree.by }, scale, significance, collapsed.self) : null;
-  if (!options.isByWeight) return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, scale, significance, inverted.self, upright);
+  if (!options.isByWeight || options.invert) return metricsOf({ ...collapseStates(inverted, sides), by: tree.by }, scale, significance, inverted.self, upright);
   const order = heaviestFirst(inverted, meanOf(inverted.self.slice(0, sides).map((self) => totals(inverted.level, self)), divisor));
   const ordered = reorder(inverted, order);
-  return metricsOf({ ...collapseStates(ordered, sides), by: tree.by }, scale, significance && reorderSignificance(significance, inverted, ordered, order), ordered.self, upright);
+  return metricsOf({ ...collapseStates(ordered, sides), by: tree.by }, scale, significance && reorderSignificance(significance, inverted, ordered, order), ordered.self);
 }
 
 /** The metrics of a tree without further changes. `columns` are the self time of its sides and states. */

@@ -1,5 +1,5 @@
 import { TreeBuilder } from "./treeBuilder.ts";
-import { shapeOf, totals, type Column, type Tree } from "./tree.ts";
+import { shapeOf, sortByWeight, totals, type Column, type Tree } from "./tree.ts";
 
 /** Callers are followed only for groups of at least this part of the whole; smaller ones stay one box. */
 export const MIN_WEIGHT_SHARE = 1 / 4000;
@@ -9,16 +9,17 @@ export const MIN_WEIGHT_SHARE = 1 / 4000;
  *
  * Following every caller of every leaf takes minutes on a large profile and draws boxes nobody can see,
  * so a group is grown only while its `weight` is at least `minShare` of the whole. What is not grown
- * stays as self of its group: totals are conserved. `weight` is one number a node (self, sides mixed).
+ * stays as self of its group: totals are conserved. `weight` is one number a node (self, sides mixed). The callers of
+ * a frame come by name, or the heaviest first: each has its weight already, and sorting the whole tree takes longer.
  */
-export function invert(tree: Tree, weight: Float64Array, minShare = MIN_WEIGHT_SHARE): Tree {
+export function invert(tree: Tree, weight: Float64Array, minShare = MIN_WEIGHT_SHARE, isByWeight = false): Tree {
   if (tree.level.length === 0) return tree;
   const { parent } = shapeOf(tree.level);
   const leaves = nodesWithSelf(tree.self);
   const builder = new TreeBuilder(tree.names, tree.name[0], tree.self.length);
   for (let side = 0; side < tree.self.length; side++) builder.add(0, side, tree.self[side][0], tree.samples[side][0]);
-  addCallers(builder, tree, { parent, starts: leaves, frames: leaves, self: tree.self, samples: tree.samples, weight, minShare });
-  return builder.tree();
+  addCallers(builder, tree, { parent, starts: leaves, frames: leaves, self: tree.self, samples: tree.samples, weight, minShare, isByWeight });
+  return builder.tree(!isByWeight);
 }
 
 /**
@@ -55,6 +56,7 @@ interface CallerWalk {
   readonly samples: readonly Column[];
   readonly weight: Float64Array;
   readonly minShare: number;
+  readonly isByWeight?: boolean;
 }
 
 /**
@@ -62,7 +64,7 @@ interface CallerWalk {
  * has reached; its callers are separated by sorting the run in place, for lists of lists of half a million starts
  * take longer to make than to read.
  */
-function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, self, samples, weight, minShare }: CallerWalk): void {
+function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, self, samples, weight, minShare, isByWeight }: CallerWalk): void {
   const start = Int32Array.from(starts);
   const frame = Int32Array.from(frames);
   const nextStart = new Int32Array(start.length);
@@ -96,6 +98,7 @@ function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, 
       size[name]++;
       weightOf[name] += weight[start[i]];
     }
+    if (isByWeight) sortByWeight(callers, 0, callerCount, weightOf, (a, b) => (tree.names[a] < tree.names[b] ? -1 : 1));
     let end = group.from;
     for (let at = 0; at < callerCount; at++) {
       offset[callers[at]] = end;

@@ -124,3 +124,24 @@ export function sum(column: Column): number {
   for (const value of column) all += value;
   return all;
 }
+
+/** Up to so many nodes are sorted by insertion: most frames have few callees, and a call of `sort` costs more than that. */
+const FEW = 24;
+
+/** Sorts a part of `nodes` by weight, heaviest first; those of one weight by `tie`, else they keep their order. */
+export function sortByWeight(nodes: Int32Array, from: number, until: number, weight: Float64Array, tie: (a: number, b: number) => number = () => 0): void {
+  if (until - from > FEW) {
+    nodes.subarray(from, until).sort((a, b) => weight[b] - weight[a] || tie(a, b));
+    return;
+  }
+  for (let at = from + 1; at < until; at++) {
+    const node = nodes[at];
+    let to = at;
+    for (; to > from; to--) {
+      const other = nodes[to - 1];
+      if (weight[other] > weight[node] || (weight[other] === weight[node] && tie(other, node) <= 0)) break;
+      nodes[to] = other;
+    }
+    nodes[to] = node;
+  }
+}

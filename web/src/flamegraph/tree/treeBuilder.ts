@@ -2,7 +2,7 @@ import type { Tree } from "./tree.ts";
 
 /**
  * Grows a tree by (parent, name) and gives it back in pre-order with children sorted by name, so that
- * two trees with the same call paths come out node for node the same.
+ * two trees with the same call paths come out node for node the same; or in the order in which they were made.
  */
 export class TreeBuilder {
   private readonly children = new Map<number, number>();
@@ -46,9 +46,9 @@ export class TreeBuilder {
     this.samples[side][node] += samples;
   }
 
-  tree(): Tree {
+  tree(isByName = true): Tree {
     const count = this.parent.length;
-    const { first, next } = this.childLists();
+    const { first, next } = this.childLists(isByName);
     const order = new Int32Array(count);
     const level = new Int32Array(count);
     const pending = [0];
@@ -78,12 +78,13 @@ export class TreeBuilder {
     };
   }
 
-  /** Linked child lists in descending name order: a stack of pending nodes turns that around. */
-  private childLists(): { first: Int32Array; next: Int32Array } {
+  /** Linked child lists with the last child first: a stack of pending nodes turns that around. */
+  private childLists(isByName: boolean): { first: Int32Array; next: Int32Array } {
     const count = this.parent.length;
     const first = new Int32Array(count).fill(-1);
     const next = new Int32Array(count).fill(-1);
-    for (const node of sortByRank(this.name, ranks(this.names))) {
+    const order = isByName ? sortByRank(this.name, ranks(this.names)) : this.name.keys();
+    for (const node of order) {
       if (node === 0) continue;
       next[node] = first[this.parent[node]];
       first[this.parent[node]] = node;
