@@ -77,7 +77,17 @@ def test_a_note_on_a_frame_is_marked_in_the_graph_and_the_table(shop: str, open_
     assert {
         round(one["height"]) for one in map(Locator.bounding_box, page.locator("tbody tr").all()) if one
     } == {37}
-    page.locator(".acts").get_by_role("button", name="1 note").click()
+    # Picture files and the call tree have the mark too.
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="SVG").click()
+    picture = saved.value.path().read_text()
+    assert picture.count('h-9l9 9z"') == 1
+    assert "\N{BLACK UPPER RIGHT TRIANGLE} render (jinja2/runtime.py): Slow since 2 &#60;img" in picture
+    page.get_by_role("radio", name="Tree", exact=True).click()
+    row = page.get_by_role("treegrid").get_by_role("row").filter(has_text="render")
+    expect(row.locator(".note-sign")).to_have_attribute("title", f"Slow since 2 {HOSTILE}")
+    row.click(button="right")
+    page.get_by_role("menuitem", name="Notes …").click()
     dialog(page).get_by_role("button", name="Delete").click()
     dialog(page).get_by_role("button", name="Really delete?").click()
     dialog(page).get_by_role("button", name="Close").click()

@@ -183,7 +183,7 @@ test("an SVG holds hostile text as text", () => {
   const metrics = computeMetrics(tree, [1], { invert: false, collapse: false, norm: "rate" });
   const picture = {
     tree, shape: metrics.shape, total: metrics.total, style: boxStyles(metrics, 0, "package"), describe: () => ({ title: bad, rows: [[bad, bad]] as const }),
-    hit: null, marksBefore: null, focus: 0, label: "",
+    hit: null, marksBefore: null, focus: 0, label: "", isNoted: (node: number) => node === 1,
   };
   const boxes = new Layout(tree.level, metrics.shape, metrics.total).place({ from: 0, span: 5000 }, 800, null);
   const svg = pictureSvg({ picture, boxes, width: 800, top: 0, height: 40, focusRow: 0 }, {
@@ -191,6 +191,7 @@ test("an SVG holds hostile text as text", () => {
   });
   assert.ok(!/<script|<\/text>[^\n<]*"|[\u0000-\u0008]/.test(svg));
   assert.equal(svg.split("<script").length, 1);
+  assert.equal(svg.match(/<path d="M[\d.]+ [\d.]+h-9l9 9z"/g)?.length, 1, "the mark of the note");
 });
 
 function light(fill: number): number {

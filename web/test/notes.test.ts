@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Note } from "../src/api/answers.ts";
-import { noteLine, noteMarks, notesByName, noteSubject, notesIn, withNotes } from "../src/components/notes/noteText.ts";
+import { noteLine, noteLines, noteMarks, notesByName, noteSubject, notesIn, withNotes } from "../src/components/notes/noteText.ts";
 import { setUtc } from "../src/lib/times.ts";
 import { treeOf } from "../src/flamegraph/tree/tree.ts";
 
@@ -33,6 +33,7 @@ test("a note belongs to each frame of its function, whatever its line", () => {
   const tree = treeOf(wire as never);
   const notes = [note({ function: "f (a.py)" }), note({ id: "2", function: "f (a.py)", text: "b" }), note({ from: MOMENT, until: MOMENT })];
   assert.deepEqual([...notesByName(tree, notes).keys()], [1, 2]);
+  assert.deepEqual(noteLines(tree, notesByName(tree, notes)), ["◥ f (a.py): Cache on", "◥ f (a.py): b"]);
   assert.deepEqual([...notesByName({ ...tree, by: "package" }, notes)], []);
   const rows = withNotes({ title: "f (a.py:1)", rows: [["total", "1"]] }, notesByName(tree, notes).get(1)).rows;
   assert.deepEqual(rows, [["total", "1"], ["note 1", "Cache on"], ["note 2", "b"]]);

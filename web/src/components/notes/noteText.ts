@@ -8,6 +8,7 @@ import * as strings from "../../strings/profileStrings.tsx";
 
 /** Longer texts are whole in the list of notes alone. */
 const MAX_SHORT_CHARACTERS = 160;
+const MAX_NOTE_LINES = 5;
 
 /** A note on a range, as a timeline marks it. */
 export interface NoteMark extends Span {
@@ -53,6 +54,12 @@ export function notesByName(tree: Tree, notes: readonly Note[]): ReadonlyMap<num
     if (those) found.set(name, those);
   }
   return found;
+}
+
+/** The notes on functions of a picture, a line for each of the first five: pixels show no text under the pointer. */
+export function noteLines(tree: Tree, noted: ReadonlyMap<number, readonly Note[]>): string[] {
+  const lines = new Set([...noted].flatMap(([name, notes]) => notes.map((note) => `◥ ${functionText(tree, name).slice(0, 200)}: ${noteLine(note)}`)));
+  return [...lines].slice(0, MAX_NOTE_LINES);
 }
 
 /** A frame in words, with the notes on its function. */

@@ -23,7 +23,7 @@ import { makePicture } from "./makePicture.ts";
 import { PinnedTooltip } from "./PinnedTooltip.tsx";
 import { FunctionNotesButton } from "../notes/NotesButton.tsx";
 import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
-import { notesByName, withNotes } from "../notes/noteText.ts";
+import { noteLines, notesByName, withNotes } from "../notes/noteText.ts";
 import { buildCaption, PictureButtons, type PictureSide } from "./PictureButtons.tsx";
 import { SearchBox } from "../ui/SearchBox.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
@@ -145,7 +145,10 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
       ...(notes && hasFunction ? [{ label: strings.notesMenu, act: () => openNotes({ fn: functionText(tree, tree.name[current]) }) }] : []),
     ]];
   };
-  const captionFor = (at: number) => buildCaption(metrics, names, focus, at, matches);
+  const captionFor = (at: number) => {
+    const { title, lines } = buildCaption(metrics, names, focus, at, matches);
+    return { title, lines: [...lines, ...noteLines(tree, noted)] };
+  };
   return (
     <section class="panel graphs" aria-label={strings.flameGraph}>
       <GraphTools controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />

@@ -1,4 +1,5 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { Note } from "../../api/answers.ts";
 import { describeChange } from "../../flamegraph/analysis/frameDescription.ts";
 import { matchedShare, nextHit, search, searchable } from "../../flamegraph/analysis/search.ts";
 import { changeAt, type TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
@@ -11,6 +12,8 @@ import { change, place } from "../../lib/location.ts";
 import { percent } from "../../lib/numbers.ts";
 import { largest, shareColumn, timeColumn } from "../../lib/quantities.ts";
 import { sourceItems } from "../controls/SourceLink.tsx";
+import { notesByName } from "../notes/noteText.ts";
+import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
 import { Badge } from "../ui/Badge.tsx";
 import { ContextMenu } from "../ui/ContextMenu.tsx";
 import { Meter } from "../ui/Controls.tsx";
@@ -19,7 +22,7 @@ import { SearchBox } from "../ui/SearchBox.tsx";
 import { SortHeading } from "../ui/SortHeading.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { useVirtualRows } from "../ui/useVirtualRows.ts";
-import { formatDelta, valueFormats } from "./FunctionRow.tsx";
+import { formatDelta, NoteSign, valueFormats } from "./FunctionRow.tsx";
 import { SpacerRow } from "./FunctionTable.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
 
@@ -48,6 +51,8 @@ export function CallTree({ metrics, names }: { metrics: TreeMetrics; names: read
   const compare = useMemo(() => nodeOrder(metrics, key), [metrics, key]);
   const rows = useMemo(() => treeRows(shape, expandedNow, compare), [shape, expandedNow, compare]);
   const result = useMemo(() => search(tree, q), [tree, q]);
+  const notes = serviceNotes.value;
+  const noted = useMemo(() => notesByName(tree, notes ?? []), [tree, notes]);
   const { box, shown, look, go, reveal } = useVirtualRows(rows.length, ROW_PIXELS, compare, "");
   const [menu, setMenu] = useState<{ readonly node: number; readonly x: number; readonly y: number } | null>(null);
   const rowOf = (node: number) => rows.findIndex((row) => row.node === node);
@@ -154,7 +159,7 @@ export function CallTree({ metrics, names }: { metrics: TreeMetrics; names: read
             <SpacerRow pixels={shown.above} />
             {rows.slice(shown.from, shown.until).map((row, at) => (
               <Row key={row.node} at={shown.from + at} row={row} metrics={metrics} columns={columns} isOpen={expandedNow.has(row.node)} isCurrent={row.node === stop} isSelected={row.node === focus}
-                isHit={result?.hit[row.node] === 1} toggle={toggle} select={select} openMenu={openMenu} />
+                isHit={result?.hit[row.node] === 1} notes={noted.get(tree.name[row.node])} toggle={toggle} select={select} openMenu={openMenu} />
             ))}
             <SpacerRow pixels={shown.below} />
           </tbody>
@@ -167,7 +172,7 @@ export function CallTree({ metrics, names }: { metrics: TreeMetrics; names: read
             { label: strings.highlightAll, act: () => change({ q: searchable(tree.names[tree.name[menu.node]]) }) },
           ],
           frameActions(tree, menu.node, place.peek()).map(({ label, key: shortcut, changes }) => ({ label, key: shortcut, act: () => change(changes) })),
-          [{ label: strings.copyStack, key: "c", act: () => void copy(stack(menu.node), strings.stack) }, ...sourceItems(tree.names[tree.name[menu.node]])],
+          [{ label: strings.copyStack, key: "c", act: () => void copy(stack(menu.node), strings.stack) }, ...sourceItems(tree.names[tree.name[menu.node]]), ...(notes && !tree.by ? [{ label: strings.notesMenu, act: () => openNotes({ fn: functionOf(menu.node) }) }] : [])],
         ]} />
       )}
     </section>
@@ -184,8 +189,8 @@ function treeColumns(metrics: TreeMetrics) {
   return { ...valueFormats(metrics, whole), time: timeColumn(largest(whole[0])), change: largest(changes) };
 }
 
-function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, isCurrent, isSelected, isHit, toggle, select, openMenu }: {
-  at: number; row: TreeRow; metrics: TreeMetrics; columns: ReturnType<typeof treeColumns>; isOpen: boolean; isCurrent: boolean; isSelected: boolean; isHit: boolean;
+function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, isCurrent, isSelected, isHit, notes, toggle, select, openMenu }: {
+  at: number; row: TreeRow; metrics: TreeMetrics; columns: ReturnType<typeof treeColumns>; isOpen: boolean; isCurrent: boolean; isSelected: boolean; isHit: boolean; notes?: readonly Note[];
   toggle: (node: number, isOpen: boolean) => void; select: (node: number) => void; openMenu: (node: number, from: HTMLElement) => void;
 }) {
   const { tree, shape, us, total } = metrics;
@@ -207,6 +212,7 @@ function Row({ at, row: { node, position, siblings }, metrics, columns, isOpen, 
         }}>{!hasCallees ? "" : isOpen ? "▾" : "▸"}</span>
         <bdi class="function" title={text.slice(0, 400)}>{name.slice(0, 300)}</bdi> <bdi class="quiet">{file}{line !== "" && `:${line}`}</bdi>
         {us.length === 2 && <Badge change={changeAt(metrics, node)} />}
+        {notes && <> <NoteSign notes={notes} isWide={false} /></>}
       </th>
       {us.length === 2 ? <ChangeCells metrics={metrics} node={node} columns={columns} /> : (
         <>

@@ -136,7 +136,7 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
 }
 
 /** That there are notes on a function, and where there is room what they say. */
-function NoteSign({ notes, isWide }: { notes: readonly Note[]; isWide: boolean }) {
+export function NoteSign({ notes, isWide }: { notes: readonly Note[]; isWide: boolean }) {
   const text = notes.map(noteLine).join("\n");
   return <span class="note-sign" title={text}><span aria-hidden="true">◥ </span><bdi class={isWide ? "" : "unseen"}>{text}</bdi></span>;
 }

@@ -147,7 +147,7 @@ export function draw(context: CanvasRenderingContext2D, scene: Scene, surface: S
 }
 
 /** The side of a note's mark. */
-const NOTE_PIXELS = 9;
+export const NOTE_PIXELS = 9;
 
 /** The mark of a note: the upper right corner of a box, folded. */
 function fold(context: CanvasRenderingContext2D, boxes: Boxes, i: number, colour: string, surface: Surface): void {

@@ -1,5 +1,5 @@
 import { css, type Rgb } from "./colour.ts";
-import { boxLabel, FONT, FillColours, ROW_PIXELS } from "./draw.ts";
+import { boxLabel, FONT, FillColours, NOTE_PIXELS, ROW_PIXELS } from "./draw.ts";
 import type { VisibleGraph } from "./picture.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
@@ -105,6 +105,9 @@ export function pictureSvg(view: VisibleGraph, caption: Caption): string {
     const maxCharacters = Math.floor((width - 6) / character);
     // An inner svg clips what a font draws wider than this one.
     if (maxCharacters >= 2) out.push(`<svg ${rectangle}><text x="4" y="14" fill="${textColour}">${xml(isolateText(truncate(boxLabel(style, width, maxCharacters), maxCharacters)))}</text></svg>`);
+    if (!boxes.sliver[i] && boxes.width[i] > NOTE_PIXELS && picture.isNoted?.(node)) {
+      out.push(`<path d="M${formatPixels(MARGIN + boxes.x[i] + width)} ${layout.top + row * ROW_PIXELS}h-${NOTE_PIXELS}l${NOTE_PIXELS} ${NOTE_PIXELS}z" fill="${textColour}"/>`);
+    }
     out.push("</g>");
   }
   for (const { x, y, colour, hatch } of layout.swatches) {
