@@ -87,6 +87,7 @@ PROCESSES = (
     "tests/e2e/",
     "tests/harm/",
     "tests/cli/local/",
+    "tests/cli/test_notes_command.py::test_notes",
     "tests/mutation/test_mutation.py::test_the_simulation",
     "tests/native/",
     "tests/pictures/",

@@ -5,6 +5,7 @@ compare          `sidelight compare`
 import_files     `sidelight import`
 capture_command  `sidelight capture`
 export_command   `sidelight export`
+notes_command    `sidelight notes`
 query_command    `sidelight query`
 demo             `sidelight demo`
 collector_api    client of the collector's HTTP API

@@ -103,6 +103,9 @@ COMMANDS: Final = {
         "sidelight_cli.capture_command:run",
         "sample a service's pods now, through the collector",
     ),
+    "notes": CommandEntry(
+        "sidelight-cli", "sidelight_cli.notes_command:run", "list, add and remove notes on a service"
+    ),
     "query": CommandEntry(
         "sidelight-cli",
         "sidelight_cli.query_command:run",
