@@ -127,8 +127,9 @@ def test_a_recording_says_what_ran_when(
         if nearest < CLOSE_NS or at > switches[-1][0]:
             continue
         _, running = max((moment, name) for moment, name in switches if moment <= at)
-        found = f";{running} (" in stack
-        right, wrong = right + found, wrong + (not found)
+        other = "second" if running == "first" else "first"
+        # On a busy machine it may wait for a CPU between its turns, in neither.
+        right, wrong = right + (f";{running} (" in stack), wrong + (f";{other} (" in stack)
     assert right > 50
     assert wrong <= right // 50, (right, wrong)
 
