@@ -136,6 +136,7 @@ async def test_the_flame_graph_stands_on_numbers_that_it_says(client: Client) ->
         "samplers": ["sidelight 0.1.0"],
         "python_versions": ["3.11.7"],
         "missing_states": [],
+        "gil_contention": None,
         "sampling_periods_us": [10_000.0],
         "quality": {
             "readers": ["own"],

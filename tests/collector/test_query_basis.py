@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.answers.catalog import list_services
+from sidelight_collector.answers.flame import FlameGraphSide, query_flame_graph
 from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.query.data_basis import SideSummary
@@ -126,3 +128,47 @@ def test_numbers_that_no_64_bits_hold_together_still_add_up() -> None:
     claims = Quality(truncated=most, target_cpu_ns=most, threads=most)
     found = side(window(quality=claims), window(quality=claims))["truncated_samples"]
     assert found == pytest.approx(2 * most)
+
+
+def flame_side(*windows: Window) -> FlameGraphSide:
+    kind = ProfileType.CPU
+    return asked(
+        stored(windows),
+        lambda reading: query_flame_graph(reading, [question()], kind, lines=False, nodes=None, max_nodes=9),
+    )["sides"][0]
+
+
+def contended(pod: str, at: float, waiting: int, **more: object) -> Window:
+    counts = {"main (app.py:1)": Counts(poll=5000, gil=500, gil_wait=waiting)}
+    return replace(window(pod=pod, at=at, **more), counts=counts)  # type: ignore[arg-type]
+
+
+def test_gil_contention_has_an_interval_from_how_far_pods_and_times_differ() -> None:
+    def measured(*waits: int) -> tuple[float, float, float]:
+        pods = [contended(f"p{wait}", 10 * at, wait + at % 3) for wait in waits for at in range(20)]
+        found = flame_side(*pods)["gil_contention"]
+        assert found
+        assert found["low"] is not None
+        assert found["high"] is not None
+        return found["share"], found["low"], found["high"]
+
+    assert measured(250) == pytest.approx((0.334, 0.325, 0.343), abs=0.005)
+    share, low, high = measured(230, 250, 270)
+    assert share == pytest.approx(0.334, abs=0.001)
+    assert 0.28 < low < 0.32 < share < 0.35 < high < 0.39
+    assert measured(100, 250, 900)[1] == 0, "three pods that differ much say little about others"
+    # One window of one pod shows no scatter.
+    assert flame_side(contended("a", 0, 600))["gil_contention"] == {
+        "share": pytest.approx(6 / 11),
+        "low": None,
+        "high": None,
+    }
+
+
+def test_gil_contention_is_missing_where_it_is_little_or_not_known() -> None:
+    for windows in (
+        [contended("a", 0, 50), contended("b", 0, 50)],
+        [contended("a", 0, 300)],
+        [contended("a", 0, 600), contended("b", 0, 600, quality=quality(missing_states=("gil_wait",)))],
+    ):
+        assert flame_side(*windows)["gil_contention"] is None

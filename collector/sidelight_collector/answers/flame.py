@@ -6,6 +6,7 @@ from typing import NotRequired, TypedDict
 
 import pyarrow as pa
 
+from sidelight_collector.answers.gil_contention import GilContention, measure_gil_contention
 from sidelight_collector.comparison.answer import build_verdict, load_comparison
 from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.rename_matching import rename_tree_functions
@@ -35,7 +36,9 @@ class SelfColumns(TypedDict):
 
 
 class FlameGraphSide(SideSummary, SelfColumns):
-    """The numbers and columns of one side."""
+    """The numbers and columns of one side; of a profile alone what the GIL costs, or None."""
+
+    gil_contention: GilContention | None
 
 
 class PruningSummary(TypedDict):
@@ -159,6 +162,7 @@ def _build_answer(
             {
                 **narrow_summary(summarize_side(query, windows, kind), windows, weights[0], stack_filter),
                 **_build_self_columns(tree, at * len(weights), kind, states=states),
+                "gil_contention": measure_gil_contention(windows) if len(sides) == 1 else None,
             }
             for at, (query, windows, weights) in enumerate(
                 zip(sides, windows_by_side, weights_by_side, strict=True)

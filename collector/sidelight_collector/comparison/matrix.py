@@ -165,6 +165,12 @@ def build_observations(
     return PairedObservations(cut_a, cut_b, pairing, same_pods, (sides[0].selector, sides[1].selector))
 
 
+def observe_one_side(windows: SelectedWindows) -> SideObservations:
+    """Cut windows that are compared with none into cells."""
+    grid = _build_grid(_measure_span(windows))
+    return _observe_side(windows, _list_pods(windows), grid, by_pod=_has_single_pod_groups(windows))
+
+
 def _observe_side(
     windows: SelectedWindows, pods: Sequence[tuple[str, str]], grid: _BlockGrid, *, by_pod: bool
 ) -> SideObservations:

@@ -1322,6 +1322,14 @@ export interface components {
             readonly self_samples_by_state?: components["schemas"]["StateColumns"];
             /** @description Self time of each node by state, in microseconds. */
             readonly self_us_by_state?: components["schemas"]["StateColumns"];
+            /** @description What the GIL costs, with an interval. null below 10 % or 1,000 samples, where it is not known, and in comparisons. */
+            readonly gil_contention?: components["schemas"]["GilContention"] | null;
+        };
+        /** @description Share of the time in which threads wanted to run that they waited for the GIL, with its 95 % interval. The ends are null where one pod at one time shows no scatter. */
+        readonly GilContention: {
+            readonly share: number;
+            readonly low: number | null;
+            readonly high: number | null;
         };
         /** @description One number per node, by state. */
         readonly StateColumns: {

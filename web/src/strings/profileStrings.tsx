@@ -253,7 +253,8 @@ export const flameGraphOf = (side: Printable) => `Flame graph of ${side}`;
 export const graphDescription = (title: Printable, paths: Printable, deepest: Printable) => `${title}: ${paths} call paths, ${deepest} deep. Arrow keys walk, Enter zooms. The Table view has the same numbers.`;
 
 // gilContention
-export const gilContention = (share: string) => `GIL contention ${share}: threads that want to run wait for the GIL. More threads will not help, more processes will.`;
+export const gilContention = (share: string, interval: readonly [string, string] | null) =>
+  `GIL contention ${share}${interval ? ` (95 % interval ${interval[0]} to ${interval[1]})` : ""}: threads that want to run wait for the GIL. More threads will not help, more processes will.`;
 
 // BreakdownView
 export const breakDownBy = "Break down by";

@@ -6,16 +6,47 @@ A share does not depend on the number of samples per second. It is a ratio of tw
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight_collector.statistics.inference.design import Design, SideMatrix
+from sidelight_collector.statistics.inference.cluster_variance import estimate_variance
+from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL
+from sidelight_collector.statistics.inference.residuals import compute_residuals
+from sidelight_collector.statistics.inference.student_t import t_quantile
 
 F64 = NDArray[np.float64]
+
+_NO_SIDE: Final = SideMatrix(np.zeros((1, 1)), ((),), 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareInterval:
+    """A share and its 95 % interval, without ends where one pod at one time shows no scatter."""
+
+    share: float
+    low: float | None
+    high: float | None
+
+
+def estimate_share(side: SideMatrix, part: F64, samples: float) -> ShareInterval:
+    """Estimate a share of one side: its `part` (P, T) of the exposure, whose samples are `samples`.
+
+    The interval is that of the difference from a side that has nothing, and at least binomial.
+    """
+    own, nothing = compute_residuals(side, part[None]), compute_residuals(_NO_SIDE, np.zeros((1, 1, 1)))
+    share = float(own.rate[0])
+    if side.row_count < 2 and side.block_count < 2:
+        return ShareInterval(share, None, None)
+    design = build_design(side, _NO_SIDE)
+    found = estimate_variance(design, own, nothing)
+    variance = max(float(found.variance[0]), share * (1 - share) / samples)
+    half = float(t_quantile(1 - design.alpha / 2, found.df)[0]) * variance**0.5
+    return ShareInterval(share, max(share - half, 0.0), min(share + half, 1.0))
 
 
 def build_per_sample_design(design: Design, a: F64, b: F64) -> Design:
