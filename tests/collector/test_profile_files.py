@@ -10,10 +10,13 @@ import jsonschema
 import pytest
 
 from sidelight_collector.auth.authorizer import BearerTokens
+from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.profile_files.file_answers import ProfileFile
+from sidelight_collector.profile_files.file_tree import build_file_tree
 from sidelight_collector.profile_files.reader_process import ReaderLimits, ReadingTimeout, read_in_process
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.errors import LimitExceeded
+from sidelight_model.tree import Tree
 from tests.cli.import_files.test_import import RECORDED
 from tests.collector.api_client import document
 from tests.collector.conftest import Running, Serve
@@ -155,3 +158,22 @@ def test_a_pruned_comparison_keeps_its_totals() -> None:
     assert answer["pruned"] == {"nodes": 2, "limit": 2}
     assert [sum(side["self_samples"]) for side in answer["sides"]] == [1000, 1000]
     assert len(answer["changed"]) == len(answer["level"])
+
+
+def test_the_native_kernel_builds_the_tree_of_the_reference() -> None:
+    stacks = [("main (a.py:1);f (a.py:2)", 3, 5), ("main (a.py:9);f (a.py:3)", 1, 7), ("main (a.py:1)", 2, 0)]
+    stacks += [(f"main (a.py:1);g\u20ac (b.py:{line}) ;%3B", line, 100 * line) for line in range(1, 9)]
+
+    def named(tree: Tree, folded: int) -> list[tuple[object, ...]]:
+        names = [tree.names[code] for code in tree.name_index]
+        return [*zip(tree.level, names, tree.self_samples[0], tree.self_ns[0], strict=True), (folded,)]
+
+    assert NATIVE
+    for lines in (False, True):
+        for nodes in (1, 3, 1000):
+            native, reference = (
+                build_file_tree(stacks, lines=lines, max_nodes=nodes, native=kernel)
+                for kernel in (NATIVE, None)
+            )
+            assert named(*native) == named(*reference)
+    assert build_file_tree([("f", 1, 2**62)] * 2, lines=True, max_nodes=9)[0].self_ns == [[0, 2**63]]

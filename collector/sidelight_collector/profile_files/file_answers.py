@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sidelight_collector.profile_files.file_tree import StackTime, build_file_tree
 from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
-from sidelight_model.folded import split_stack
-from sidelight_model.frames import OTHER, Frame, strip_line_number, unescape_frame
+from sidelight_model.frames import OTHER, Frame, unescape_frame
 from sidelight_model.recordings.imported_profile import ImportedProfile, parse_profile
 from sidelight_model.recordings.inputs.speedscope_input import ProfileTypeMismatch
 from sidelight_model.recordings.local_comparison import compare_recordings
@@ -22,7 +22,7 @@ from sidelight_model.recordings.recording_file import parse_recording_file
 from sidelight_model.recordings.recording_pair import RecordingPair
 from sidelight_model.recordings.sample_counts import FunctionKey, SampleCounts, count_samples
 from sidelight_model.recordings.sampling_noise import SignificanceLevel
-from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, prune_tree, prune_with_mapping
+from sidelight_model.tree import StackRow, Tree, build_tree_from_rows, prune_with_mapping
 
 RATE_HZ: Final = 100.0
 """The sampling rate of files that state none."""
@@ -54,9 +54,8 @@ def build_file_answer(
     profiles = [parse_profile(file.name, file.content, RATE_HZ) for file in files]
     kind = kind or _choose_type(profiles)
     if len(files) == 1:
-        tree = build_tree_from_rows([_iter_rows(profiles[0], kind, lines=lines)])
         changes: dict[str, Any] = {}
-        tree, folded = prune_tree(tree, max_nodes)
+        tree, folded = build_file_tree(_iter_stacks(profiles[0], kind), lines=lines, max_nodes=max_nodes)
     else:
         pair, verdict = _compare_files(files, kind)
         whole = build_tree_from_rows(
@@ -106,12 +105,10 @@ def _choose_type(profiles: Sequence[ImportedProfile]) -> ProfileType:
     return ProfileType.CPU if states.isdisjoint(OFF_CPU_STATES) else ProfileType.WALL
 
 
-def _iter_rows(profile: ImportedProfile, kind: ProfileType, *, lines: bool) -> Iterator[StackRow]:
+def _iter_stacks(profile: ImportedProfile, kind: ProfileType) -> Iterator[StackTime]:
     for (stack, state), ns in profile.times.items():
         if (state or _RUNNING) in STATES_BY_TYPE[kind]:
-            frames = split_stack(stack)
-            texts = frames if lines else [strip_line_number(frame) for frame in frames]
-            yield texts, max(round(ns / profile.period_ns), 1), round(ns / 1000)
+            yield stack, max(round(ns / profile.period_ns), 1), round(ns / 1000)
 
 
 def _iter_counted_rows(side: SampleCounts, profile: ImportedProfile, kind: ProfileType) -> Iterator[StackRow]:
