@@ -88,11 +88,13 @@ pub mod ptrace {
 pub mod asyncio {
     pub mod task_layout;
     pub mod objects;
+    pub mod running_stacks;
     pub mod task_sources;
     pub mod task_lists;
     pub mod await_chain;
     pub mod loop_lag;
     pub mod task_counts;
+    pub mod task_listing;
     pub mod task_reader;
 }
 

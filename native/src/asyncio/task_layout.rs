@@ -1,9 +1,9 @@
-//! Offsets of asyncio's objects, and of generators, in CPython 3.11 to 3.14.
+//! Offsets of asyncio's objects, and of generators, in CPython 3.11 to 3.15.
 //!
 //! They are offsetof of TaskObj (Modules/_asynciomodule.c), PyGenObject (Include/cpython/genobject.h; in 3.13
 //! Include/internal/pycore_genobject.h) and `_PyInterpreterFrame` (Include/internal/pycore_frame.h) of 3.11.7, 3.12.1,
-//! 3.13.0 and 3.14.8; those of 3.14's lists are from the section `.AsyncioDebug` of its `_asyncio`. The size of
-//! `_asyncio.Task` is compared with the process before any of them is used.
+//! 3.13.0, 3.14.8 and 3.15.0; those of lists are from the section `.AsyncioDebug` of `_asyncio`, which in some builds
+//! is in the interpreter. The size of `_asyncio.Task` is compared with the process before any of them is used.
 
 /// All offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct TaskLayout {
     pub needs_instruction: bool,
     /// Of `_PyInterpreterFrame`: its locals.
     pub locals: usize,
+    /// From the top of the stack of such a generator down to what it waits for.
+    pub awaited: usize,
     /// The top of a stack is a pointer, and its entries have tags in their lowest bits.
     pub has_stack_references: bool,
     /// Where lists of tasks are.
@@ -79,6 +81,7 @@ impl TaskLayout {
             suspended: -1,
             needs_instruction: true,
             locals: 72,
+            awaited: 8,
             has_stack_references: false,
             lists: None,
             attributes: Attributes::Pointers,
@@ -93,18 +96,30 @@ impl TaskLayout {
             attributes: Attributes::Inline,
             ..python_3_12
         };
+        let python_3_14 = TaskLayout {
+            size: 168,
+            state: 104,
+            waiter: 120,
+            locals: 80,
+            has_stack_references: true,
+            lists: Some(TaskLists { node: 152, interpreter_head: 10880, thread_head: 880, running: 872 }),
+            ..python_3_13
+        };
         match minor {
             11 => Some(python_3_11),
             12 => Some(python_3_12),
             13 => Some(python_3_13),
-            14 => Some(TaskLayout {
-                size: 168,
-                state: 104,
-                waiter: 120,
-                locals: 80,
-                has_stack_references: true,
-                lists: Some(TaskLists { node: 152, interpreter_head: 10880, thread_head: 880, running: 872 }),
-                ..python_3_13
+            14 => Some(python_3_14),
+            15 => Some(TaskLayout {
+                suspended: 2,
+                awaited: 16,
+                lists: Some(TaskLists {
+                    node: 152,
+                    interpreter_head: 10856,
+                    thread_head: 1048,
+                    running: 1032,
+                }),
+                ..python_3_14
             }),
             _ => None,
         }

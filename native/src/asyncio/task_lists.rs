@@ -7,43 +7,92 @@ use crate::asyncio::objects::read_each;
 use crate::cpython::by_address::ByAddress;
 use crate::linux::memory::{word, Fault, Memory};
 
+/// As many tasks are followed while a thread may be stopped for it; half a microsecond each.
+pub const MAX_STOPPED: usize = 1000;
 /// More tasks are not followed.
 const MAX_TASKS: usize = 1 << 17;
+/// After so many nodes that follow the same ones as before there is nothing new.
+const MAX_UNCHANGED: usize = 8;
 const WORD: usize = size_of::<usize>();
 /// Next and previous node.
 const NODE_BYTES: usize = 2 * WORD;
 
-/// Follows the rings through these heads. The nodes of last time, `nodes`, are read at once; afterwards those are the
-/// nodes of this time.
-pub fn follow_rings(memory: &dyn Memory, heads: &[usize], nodes: &mut Vec<usize>) -> Result<(), Fault> {
+/// The links of these nodes: (next, previous), 0 if they cannot be read.
+fn read_links(memory: &dyn Memory, nodes: &[(usize, usize)]) -> Vec<(usize, usize)> {
+    let addresses: Vec<usize> = nodes.iter().map(|node| node.0).collect();
     let mut bytes = Vec::new();
-    read_each(memory, nodes, NODE_BYTES, &mut bytes);
-    let read = nodes.iter().zip(bytes.chunks_exact(NODE_BYTES));
-    let links: ByAddress<(usize, usize)> =
-        read.map(|(&node, bytes)| (node, (word(bytes, 0), word(bytes, WORD)))).collect();
+    read_each(memory, &addresses, NODE_BYTES, &mut bytes);
+    bytes.chunks_exact(NODE_BYTES).map(|bytes| (word(bytes, 0), word(bytes, WORD))).collect()
+}
+
+fn read_link(memory: &dyn Memory, node: usize) -> Result<(usize, usize), Fault> {
+    let mut bytes = [0; NODE_BYTES];
+    memory.read(node, &mut bytes)?;
+    Ok((word(&bytes, 0), word(&bytes, WORD)))
+}
+
+/// Follows the rings through these heads. The nodes of last time, `nodes`, are read at once; afterwards those are the
+/// nodes of this time, each with the one before.
+///
+/// # Errors
+/// If they are no rings, or have `MAX_STOPPED` nodes: those found so far are in `nodes` then.
+pub fn follow_rings(
+    memory: &dyn Memory,
+    heads: &[usize],
+    nodes: &mut Vec<(usize, usize)>,
+) -> Result<(), Fault> {
+    let links = read_links(memory, nodes);
+    let known: ByAddress<(usize, usize)> =
+        nodes.iter().zip(links).map(|(&(node, _), links)| (node, links)).collect();
     nodes.clear();
     for &head in heads {
-        let mut bytes = [0; NODE_BYTES];
-        memory.read(head, &mut bytes)?;
-        let (mut previous, mut next, last) = (head, word(&bytes, 0), word(&bytes, WORD));
+        let (mut next, last) = read_link(memory, head)?;
+        let mut previous = head;
         while next != head {
-            let (after, before) = match links.get(&next) {
+            let (after, before) = match known.get(&next) {
                 Some(&links) => links,
-                None => {
-                    memory.read(next, &mut bytes)?;
-                    (word(&bytes, 0), word(&bytes, WORD))
-                }
+                None => read_link(memory, next)?,
             };
-            if before != previous || nodes.len() >= MAX_TASKS {
+            if before != previous || nodes.len() >= MAX_STOPPED {
                 return Err(Fault { address: next });
             }
-            nodes.push(next);
+            nodes.push((next, before));
             (previous, next) = (next, after);
         }
         if last != previous {
             return Err(Fault { address: head });
         }
     }
+    Ok(())
+}
+
+/// The same for rings that change meanwhile, and may be long: of the nodes of last time those that are still in a ring,
+/// and new ones, which come last in it. A node that was taken out has no next one. Where addresses are used again a new
+/// node may be overlooked: that is over once all rings are followed with no `nodes` of last time.
+pub fn follow_while_it_changes(
+    memory: &dyn Memory,
+    heads: &[usize],
+    nodes: &mut Vec<(usize, usize)>,
+) -> Result<(), Fault> {
+    let links = read_links(memory, nodes);
+    let before: ByAddress<usize> = nodes.iter().copied().collect();
+    let mut found: ByAddress<usize> = nodes
+        .iter()
+        .zip(links)
+        .filter(|(_, links)| links.0 != 0)
+        .map(|(&(node, _), links)| (node, links.1))
+        .collect();
+    for &head in heads {
+        let (mut node, mut unchanged) = (read_link(memory, head)?.1, 0);
+        while node != head && unchanged < MAX_UNCHANGED && found.len() < MAX_TASKS {
+            let (_, previous) = read_link(memory, node)?;
+            unchanged = if before.get(&node) == Some(&previous) { unchanged + 1 } else { 0 };
+            found.insert(node, previous);
+            node = previous;
+        }
+    }
+    nodes.clear();
+    nodes.extend(found);
     Ok(())
 }
 
@@ -64,10 +113,15 @@ mod tests {
             ]
             .into(),
         };
-        for known in [vec![], vec![0x300], vec![0x900, 0x200]] {
-            let mut nodes = known;
+        let found = [(0x200, 0x100), (0x300, 0x200)];
+        for known in [vec![], vec![(0x300, 0)], vec![(0x900, 0), (0x200, 0)]] {
+            let mut nodes = known.clone();
             assert_eq!(follow_rings(&image, &[0x100, 0x400], &mut nodes), Ok(()));
-            assert_eq!(nodes, [0x200, 0x300]);
+            assert_eq!(nodes, found);
+            nodes = known;
+            assert_eq!(follow_while_it_changes(&image, &[0x100, 0x400], &mut nodes), Ok(()));
+            nodes.sort_unstable();
+            assert_eq!(nodes, found);
         }
         image.pieces.insert(0x300, node(0x200, 0x200));
         assert!(follow_rings(&image, &[0x100], &mut Vec::new()).is_err());

@@ -5,21 +5,25 @@
 //!
 //! Of more than `max_tasks` tasks a random subset is read. Each of them has the same chance, so each stands for as
 //! many tasks as there are for one that was read. The running task of a loop is always read and stands for itself.
+//!
+//! Lists that are too long to be followed during a stop, and the loops of all tasks, are read ahead. What was read
+//! ahead is where to look: each task and queue that a reading counts is read again, and proved, with the rest.
 
-use crate::asyncio::await_chain::{follow, AwaitChain};
-use crate::asyncio::loop_lag::{LoopLag, ReadyQueue};
+use crate::asyncio::loop_lag::LoopLag;
 use crate::asyncio::objects::{read_each, Kind, Objects};
+use crate::asyncio::running_stacks::RunningStacks;
 use crate::asyncio::task_counts::{TaskReading, TaskState};
-use crate::asyncio::task_layout::{TaskLayout, LOOP, PENDING, REFERENT, STATE_MASK};
-use crate::asyncio::task_lists::follow_rings;
+use crate::asyncio::task_layout::{TaskLayout, TaskLists};
+use crate::asyncio::task_listing::{loops_of, tasks_of, Fields, Listing, Member};
+use crate::asyncio::task_lists::{follow_rings, follow_while_it_changes, MAX_STOPPED};
 use crate::asyncio::task_sources::TaskSources;
 use crate::cpython::by_address::ByAddress;
 use crate::cpython::code_objects::{CodeObjects, CodePosition};
-use crate::cpython::cpython_layout::{Layout, TYPE};
+use crate::cpython::cpython_layout::Layout;
 use crate::cpython::native_ids;
 use crate::cpython::thread_states::{Expected, InterpreterHead, ThreadStates};
 use crate::linux::bounded_memory::BoundedMemory;
-use crate::linux::memory::{word, Fault, Memory, RemoteMemory, Span};
+use crate::linux::memory::{word, Fault, Memory, RemoteMemory};
 use crate::linux::os::monotonic_ns;
 use crate::stacks::frame_text::Call;
 use crate::stacks::stack_interner::{StackId, StackInterner};
@@ -32,11 +36,10 @@ use std::time::{Duration, Instant};
 const MAX_READING: Duration = Duration::from_millis(50);
 /// How often a process without asyncio is searched for it.
 const SEARCH_NS: u64 = 2_000_000_000;
-/// Of a deque: its length and how often its ends moved.
-const DEQUE_LENGTH: usize = 16;
-const DEQUE_MOVES: usize = 56;
-/// As much of a loop in C as is searched for its queue.
-const MAX_LOOP: usize = 512;
+/// How often the loops of all tasks are looked up where a reading has only some of them.
+const LOOPS_NS: u64 = 1_000_000_000;
+/// How often long lists of tasks are followed from end to end.
+const WALK_NS: u64 = 10_000_000_000;
 const MAX_LOOPS: usize = 256;
 const WORD: usize = size_of::<usize>();
 
@@ -57,42 +60,22 @@ pub struct TaskReader {
     /// The queue of each loop; 0 if it has none.
     queues: ByAddress<usize>,
     lag: LoopLag,
-    /// Nodes of lists of tasks, as of the last reading.
-    nodes: Vec<usize>,
+    running: RunningStacks,
+    /// How many tasks the last reading chose from.
+    population: usize,
+    /// The loops of all tasks, as of the time before `loops_ns`.
+    loops: Vec<usize>,
+    loops_ns: u64,
+    /// Nodes of lists of tasks and the ones before them, as of the last reading.
+    nodes: Vec<(usize, usize)>,
+    /// They were followed ahead, and will be from end to end at `walk_ns`.
+    is_ahead: bool,
+    walk_ns: u64,
     deadline: Option<Instant>,
     seed: u64,
     /// The first reading of an attempt, and what became of it.
     listing: Option<Listing>,
     reading: Option<TaskReading>,
-}
-
-/// All that a reading found in memory.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Listing {
-    tasks: Vec<Task>,
-    queues: Vec<ReadyQueue>,
-    loops: usize,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Task {
-    address: usize,
-    state: TaskState,
-    weight: f64,
-    chain: AwaitChain,
-    /// The name of the task that it waits for; empty if that has none of its own.
-    task_name: Option<String>,
-}
-
-/// The fields of a task.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    address: usize,
-    event_loop: usize,
-    waiter: usize,
-    coroutine: usize,
-    weight: f64,
-    running: bool,
 }
 
 impl TaskReader {
@@ -120,7 +103,13 @@ impl TaskReader {
             search_ns: 0,
             queues: ByAddress::default(),
             lag: LoopLag::default(),
+            running: RunningStacks::new(layout, at)?,
+            population: 0,
+            loops: Vec::new(),
+            loops_ns: 0,
             nodes: Vec::new(),
+            is_ahead: false,
+            walk_ns: 0,
             deadline: None,
             seed: 0,
             listing: None,
@@ -141,7 +130,51 @@ impl TaskReader {
         if self.queues.len() > MAX_LOOPS {
             self.queues.clear();
         }
-        self.sources.as_ref().map(|_| self.interpreter)
+        self.running.prepare();
+        self.sources.as_ref()?;
+        let remote = std::mem::replace(&mut self.memory, RemoteMemory::new(0));
+        // What cannot be read ahead is missing in the reading, or that fails.
+        let _ = self.read_ahead(&BoundedMemory::new(&remote, Some(Instant::now() + MAX_READING)));
+        self.memory = remote;
+        Some(self.interpreter)
+    }
+
+    /// Reads what there is no time for during a stop, while the process runs.
+    fn read_ahead(&mut self, memory: &dyn Memory) -> Result<(), Fault> {
+        let now_ns = monotonic_ns();
+        self.is_ahead = false;
+        if let Some(lists) = self.objects.at.lists.filter(|_| self.nodes.len() >= MAX_STOPPED) {
+            if now_ns >= self.walk_ns {
+                self.walk_ns = now_ns + WALK_NS;
+                self.nodes.clear();
+            }
+            let heads = heads(lists, self.interpreter, &self.previous);
+            follow_while_it_changes(memory, &heads, &mut self.nodes)?;
+            self.is_ahead = self.nodes.len() >= MAX_STOPPED;
+        }
+        if self.population <= self.max_tasks {
+            self.loops.clear();
+        } else if now_ns >= self.loops_ns {
+            let members = self.members(memory)?;
+            self.loops = loops_of(&mut self.objects, memory, &tasks_of(memory, &members))?;
+            self.loops_ns = now_ns + LOOPS_NS;
+        }
+        Ok(())
+    }
+
+    /// The members of all collections, as of now but for lists.
+    fn members(&mut self, memory: &dyn Memory) -> Result<Vec<Member>, Fault> {
+        let lists = self.objects.at.lists.map_or(0, |lists| lists.node);
+        let nodes = self.nodes.iter().map(|node| node.0.wrapping_sub(lists));
+        let mut members: Vec<Member> = nodes.map(|address| Member { address, is_weak: false }).collect();
+        for &(set, is_weak) in self.sources.iter().flat_map(|sources| &sources.sets) {
+            if self.objects.kind_of(memory, set)? != Kind::Set {
+                return Err(Fault { address: set });
+            }
+            let found = self.objects.set(memory, set)?;
+            members.extend(found.into_iter().map(|address| Member { address, is_weak }));
+        }
+        Ok(members)
     }
 
     /// What the last reading found. To be called once that is known to be consistent.
@@ -156,59 +189,37 @@ impl TaskReader {
 
     /// Reads the tasks themselves.
     fn list(&mut self, memory: &dyn Memory) -> Result<Listing, Fault> {
-        let objects = &mut self.objects;
         let Some(sources) = &self.sources else { return Ok(Listing::default()) };
-        let mut members = Vec::new();
-        for &(set, weak) in &sources.sets {
-            if objects.kind_of(memory, set)? != Kind::Set {
-                return Err(Fault { address: set });
-            }
-            members.extend(objects.set(memory, set)?.into_iter().map(|member| (member, weak)));
-        }
         let mut running: Vec<usize> = match sources.current {
             0 => Vec::new(),
-            current => objects.dict(memory, current)?.into_iter().map(|(_, task)| task).collect(),
+            current => self.objects.dict(memory, current)?.into_iter().map(|(_, task)| task).collect(),
         };
-        if let Some(lists) = objects.at.lists {
-            let threads: Vec<usize> = self.states.iter().map(|(address, _)| address).collect();
-            let current: Vec<usize> = threads.iter().map(|thread| thread + lists.running).collect();
+        if let Some(lists) = self.objects.at.lists {
+            let current: Vec<usize> = self.previous.iter().map(|thread| thread + lists.running).collect();
             let mut bytes = Vec::new();
             read_each(memory, &current, WORD, &mut bytes);
             running.extend(bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0)).filter(|&task| task != 0));
-            let heads: Vec<usize> = std::iter::once(self.interpreter + lists.interpreter_head)
-                .chain(threads.iter().map(|thread| thread + lists.thread_head))
-                .collect();
-            follow_rings(memory, &heads, &mut self.nodes)?;
-            members.extend(self.nodes.iter().map(|node| (node.wrapping_sub(lists.node), false)));
+            if !self.is_ahead {
+                follow_rings(memory, &heads(lists, self.interpreter, &self.previous), &mut self.nodes)?;
+            }
         }
         running.sort_unstable();
         running.dedup();
-        let population = members.len();
-        let count = population.min(self.max_tasks);
+        let mut members = self.members(memory)?;
+        self.population = members.len();
+        let count = self.population.min(self.max_tasks);
         let mut random = fastrand::Rng::with_seed(self.seed);
         for n in 0..count {
-            members.swap(n, random.usize(n..population));
+            members.swap(n, random.usize(n..self.population));
         }
         members.truncate(count);
-        let weight = population as f64 / count.max(1) as f64;
-        let references: Vec<usize> =
-            members.iter().filter(|member| member.1).map(|member| member.0 + REFERENT).collect();
-        let mut bytes = Vec::new();
-        read_each(memory, &references, WORD, &mut bytes);
-        let referents = bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0));
-        let strong = members.iter().filter(|member| !member.1).map(|member| member.0);
-        // A dead weak reference refers to None.
-        let drawn = referents.chain(strong).filter(|task| !running.contains(task));
-        let mut tasks: Vec<Fields> =
-            drawn.map(|address| Fields { address, weight, ..Fields::default() }).collect();
-        let current = running.iter();
-        tasks.extend(current.map(|&address| Fields {
-            address,
-            weight: 1.0,
-            running: true,
-            ..Fields::default()
-        }));
-        Listing::read(objects, memory, tasks, &mut self.queues)
+        let weight = self.population as f64 / count.max(1) as f64;
+        let mut drawn = tasks_of(memory, &members);
+        drawn.retain(|task| !running.contains(task));
+        let drawn = drawn.into_iter().map(|address| Fields::new(address, weight, false));
+        let running = running.iter().map(|&address| Fields::new(address, 1.0, true));
+        let tasks = drawn.chain(running).collect();
+        Listing::read(&mut self.objects, memory, tasks, &self.loops, &mut self.queues)
     }
 
     /// Builds the await stacks of what was read.
@@ -242,134 +253,6 @@ impl TaskReader {
     }
 }
 
-impl Listing {
-    fn read(
-        objects: &mut Objects,
-        memory: &dyn Memory,
-        mut tasks: Vec<Fields>,
-        known_queues: &mut ByAddress<usize>,
-    ) -> Result<Listing, Fault> {
-        let at = objects.at;
-        let addresses: Vec<usize> = tasks.iter().map(|task| task.address).collect();
-        let mut bytes = Vec::new();
-        // None, which dead references refer to, is shorter: what cannot be read of it is not needed.
-        read_each(memory, &addresses, at.size, &mut bytes);
-        let mut pending = Vec::with_capacity(tasks.len());
-        for (task, object) in tasks.iter_mut().zip(bytes.chunks_exact(at.size)) {
-            match objects.kind(memory, word(object, TYPE))? {
-                Kind::Task => {
-                    pending.push(object[at.state] & STATE_MASK == PENDING);
-                    task.event_loop = word(object, LOOP);
-                    task.waiter = word(object, at.waiter);
-                    task.coroutine = word(object, at.coroutine());
-                }
-                Kind::PythonFuture => {
-                    pending.push(task.read_attributes(objects, memory)?);
-                }
-                Kind::Unknown => return Err(Fault { address: task.address }),
-                _ => pending.push(false),
-            }
-        }
-        let mut pending = pending.into_iter();
-        tasks.retain(|task| pending.next() == Some(true) && task.coroutine != 0);
-        let coroutines: Vec<usize> = tasks.iter().map(|task| task.coroutine).collect();
-        let chains = follow(objects, memory, &coroutines)?;
-        let mut loops: Vec<usize> = tasks.iter().map(|task| task.event_loop).collect();
-        loops.sort_unstable();
-        loops.dedup();
-        let mut listing = Listing { loops: loops.len(), ..Listing::default() };
-        for (task, chain) in tasks.iter().zip(chains) {
-            listing.tasks.push(task.decide(objects, memory, chain)?);
-        }
-        for event_loop in loops {
-            let queue = match known_queues.get(&event_loop) {
-                Some(&queue) => queue,
-                None => *known_queues.entry(event_loop).or_insert(find_queue(objects, memory, event_loop)?),
-            };
-            if queue == 0 || objects.kind_of(memory, queue)? != Kind::Deque {
-                known_queues.remove(&event_loop);
-                continue;
-            }
-            let spans = [DEQUE_LENGTH, DEQUE_MOVES].map(|at| Span { address: queue + at, length: WORD });
-            let mut words = [0; 2 * WORD];
-            memory.read_all(&spans, &mut words)?;
-            let (length, moves) = (word(&words, 0), word(&words, WORD));
-            listing.queues.push(ReadyQueue { address: queue, length, moves });
-        }
-        Ok(listing)
-    }
-}
-
-/// The queue of a loop, 0 if it cannot be found: an attribute of a loop in Python, the first deque of one in C.
-fn find_queue(objects: &mut Objects, memory: &dyn Memory, event_loop: usize) -> Result<usize, Fault> {
-    if let Ok(Some(queue)) = objects.attribute(memory, event_loop, "_ready") {
-        return Ok(queue);
-    }
-    let kind = memory.word(event_loop.wrapping_add(TYPE))?;
-    let size = memory.word(kind.wrapping_add(objects.layout.types.basicsize))?.min(MAX_LOOP) / WORD * WORD;
-    let mut bytes = vec![0; size];
-    memory.read(event_loop, &mut bytes)?;
-    let words = bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0));
-    let candidates: Vec<usize> = words.filter(|&word| word > 4096 && word % WORD == 0).collect();
-    let is_deque = |queue: &usize| matches!(objects.kind_of(memory, *queue), Ok(Kind::Deque));
-    Ok(candidates.into_iter().find(is_deque).unwrap_or(0))
-}
-
-impl Fields {
-    /// Reads a task in Python; whether it is pending.
-    fn read_attributes(&mut self, objects: &mut Objects, memory: &dyn Memory) -> Result<bool, Fault> {
-        let attribute = |name: &str| objects.attribute(memory, self.address, name);
-        let (coroutine, state) = (attribute("_coro")?, attribute("_state")?);
-        let (waiter, event_loop) = (attribute("_fut_waiter")?, attribute("_loop")?);
-        // While it is pending the class has the state.
-        let pending = state.map(|state| objects.text(memory, state)).transpose()?;
-        self.coroutine = coroutine.unwrap_or(0);
-        self.event_loop = event_loop.unwrap_or(0);
-        self.waiter = waiter.unwrap_or(0);
-        // None is no future.
-        if self.waiter != 0 && objects.kind_of(memory, self.waiter)? == Kind::Other {
-            self.waiter = 0;
-        }
-        Ok(pending.is_none_or(|state| state == "PENDING"))
-    }
-
-    fn decide(&self, objects: &mut Objects, memory: &dyn Memory, chain: AwaitChain) -> Result<Task, Fault> {
-        let at = objects.at;
-        let mut waits = self.waiter != 0;
-        let mut task_name = None;
-        if waits {
-            if let kind @ (Kind::Task | Kind::Future) = objects.kind_of(memory, self.waiter)? {
-                let mut state = [0];
-                memory.read(self.waiter + at.state, &mut state)?;
-                waits = state[0] & STATE_MASK == PENDING;
-                if kind == Kind::Task {
-                    task_name = Some(name_of(objects, memory, self.waiter)?);
-                }
-            }
-        }
-        let state = match (self.running, waits) {
-            (true, _) => TaskState::Running,
-            (false, true) => TaskState::Waiting,
-            (false, false) => TaskState::Ready,
-        };
-        Ok(Task { address: self.address, state, weight: self.weight, chain, task_name })
-    }
-}
-
-/// The name of a task; empty if it is one of those that asyncio makes up.
-fn name_of(objects: &Objects, memory: &dyn Memory, task: usize) -> Result<String, Fault> {
-    let name = memory.word(task + objects.at.name())?;
-    if name == 0 {
-        return Ok(String::new());
-    }
-    // From 3.12 on it is an int then.
-    let Ok(name) = objects.text(memory, name) else { return Ok(String::new()) };
-    Ok(match name.strip_prefix("Task-") {
-        Some(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => String::new(),
-        _ => name,
-    })
-}
-
 impl StackReader for TaskReader {
     fn interpreters(&mut self) -> Result<Vec<usize>, Failure> {
         Ok(vec![self.interpreter])
@@ -393,6 +276,7 @@ impl StackReader for TaskReader {
         self.listing = None;
         self.codes.shrink();
         self.states.shrink();
+        self.running.shrink();
     }
 
     fn read_and_verify(
@@ -456,7 +340,8 @@ impl TaskReader {
         )?;
         let head = read.ok_or_else(|| Failure::new("moved", &"an interpreter was made or ended"))?;
         self.previous = self.states.iter().map(|(address, _)| address).collect();
-        let listing = self.list(memory)?;
+        let mut listing = self.list(memory)?;
+        self.running.extend(memory, &mut listing, &self.states, head.holder, deadline)?;
         let positions: Vec<CodePosition> =
             listing.tasks.iter().flat_map(|task| task.chain.positions.iter().copied()).collect();
         if !self.codes.refresh(memory, &positions, head.freed, Some(deadline)) {
@@ -464,6 +349,12 @@ impl TaskReader {
         }
         Ok((head, listing))
     }
+}
+
+/// The heads of the lists of an interpreter and its threads.
+fn heads(lists: TaskLists, interpreter: usize, threads: &[usize]) -> Vec<usize> {
+    let of_threads = threads.iter().map(|thread| thread + lists.thread_head);
+    std::iter::once(interpreter + lists.interpreter_head).chain(of_threads).collect()
 }
 
 fn no_stack(thread_id: u64, native_id: Option<i32>, interpreter: usize) -> ThreadStack {
@@ -479,6 +370,6 @@ fn no_stack(thread_id: u64, native_id: Option<i32>, interpreter: usize) -> Threa
     }
 }
 
-fn slow() -> Failure {
+pub fn slow() -> Failure {
     Failure::new("slow", &"the tasks could not be read while threads may be stopped (max-stop-ms)")
 }

@@ -74,6 +74,8 @@ pub struct FrameWalker {
     filled: usize,
     /// How much the walks since the last `prepare` used at most.
     needed: usize,
+    /// Frames that are looked for, and how many positions there are from the newest to each, once the walk met it.
+    pub roots: Vec<(usize, Option<usize>)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +111,7 @@ impl FrameWalker {
             bytes: Vec::new(),
             filled: 0,
             needed: 0,
+            roots: Vec::new(),
         }
     }
 
@@ -165,6 +168,9 @@ impl FrameWalker {
             }
             if frame.owner < at.first_foreign_owner && frame.code != 0 {
                 positions.push(CodePosition { code: frame.code, instruction: frame.instruction });
+            }
+            if let Some(root) = self.roots.iter_mut().find(|root| root.0 == address) {
+                root.1 = Some(positions.len());
             }
             address = frame.previous;
         }

@@ -146,12 +146,16 @@ async def turns():
         await turn()
 
 
+def stand_still():
+    os.read(0, 1)
+
+
 async def stay(event):
     if sys.argv[3] == "moving":
         keep = [asyncio.create_task(turns()) for _ in range(COUNT)]
         keep += [asyncio.create_task(outer(event)) for _ in range(COUNT)]
         await asyncio.sleep(0)
-        print("ready", flush=True)
+        asyncio.get_running_loop().call_soon(lambda: print("ready", flush=True))
         await asyncio.gather(*keep)
     loop = asyncio.get_running_loop()
     keep = [asyncio.create_task(kind(event)) for kind in KINDS for _ in range(COUNT)]
@@ -164,7 +168,7 @@ async def stay(event):
     keep.append(asyncio.create_task(soon()))
     FILE.write_text(json.dumps(truth(others)))
     print("ready", flush=True)
-    os.read(0, 1)
+    stand_still()
 
 
 asyncio.run(stay(asyncio.Event()))
