@@ -1,6 +1,7 @@
 """The cost of sampling for sampler and target, compared with `py-spy record`.
 
-    python bench/sampler.py [--seconds 5] [--repeats 5] [--only cpu,lost,idle,gap,latency,many] [--pairs 10]
+    python -m bench.sampler [--seconds 5] [--repeats 5] [--pairs 10]
+                             [--only cpu,lost,tasks,idle,gap,latency,many]
 
 py-spy runs in blocking mode at the same rate.
 
@@ -9,6 +10,8 @@ cpu      CPU microseconds of the sampler per tick. For py-spy it is the differen
          thread's own clock.
 lost     Microseconds that a spinning Python thread loses per tick, measured by that thread, minus its loss
          without a sampler.
+tasks    CPU microseconds of the sampler per reading of the asyncio tasks of a loop that never rests, and per
+         task that was read: the difference between runs with and without readings.
 idle     Stops of a waiting process.
 gap      Time without sampling between two windows: py-spy starts again for each window.
 latency  Open-loop p99 of the example services with and without sampling, in pairs. The difference should
@@ -33,14 +36,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import ingest
 import psutil
 import sidelight_native
+
+from bench import ingest
 
 RATE = 100
 PY_SPY = Path(sysconfig.get_path("scripts")) / "py-spy"
 TARGETS = Path(__file__).with_name("sampler_targets.py")
 SHORT_SECONDS = 1
+TASKS_RATE = 20
+TASKS_READ = 64
 SERVICES = ("aiohttp_asyncio", "tornado_async")
 
 
@@ -117,10 +123,10 @@ def py_spy_us_per_tick(pid: int, seconds: int) -> float:
     return (long - short) * 1e6 / (RATE * seconds)
 
 
-def own(pid: int, seconds: float) -> Any:
+def own(pid: int, seconds: float, tasks_hz: float = 0.0) -> Any:
     """Take a batch of `seconds` with the native sampler, after a warm-up."""
     engine = sidelight_native.Engine()
-    session = engine.attach(pid, rate_hz=RATE)
+    session = engine.attach(pid, rate_hz=RATE, tasks_hz=tasks_hz)
     time.sleep(0.5)
     session.take()
     time.sleep(seconds)
@@ -210,6 +216,27 @@ def ask(process: subprocess.Popen[str]) -> int:
     process.stdin.write("\n")
     process.stdin.flush()
     return int(process.stdout.readline())
+
+
+def tasks(options: argparse.Namespace) -> None:
+    print(f"readings of asyncio tasks at {TASKS_RATE} Hz, {options.repeats} repeats of {options.seconds} s")
+    for count in (10, 100, 1000, 10_000):
+        costs, longest_us, failed = [], 0.0, 0
+        with target("tasks", str(count), python=options.python) as process:
+            for _ in range(options.repeats):
+                without = own(process.pid, options.seconds)
+                batch = own(process.pid, options.seconds, TASKS_RATE)
+                extra_ns = batch.sampler_cpu_ns - without.sampler_cpu_ns
+                costs.append(extra_ns / 1e3 / max(batch.tasks.readings + batch.tasks.failed, 1))
+                longest_us = max(longest_us, batch.longest_stop_ns / 1e3)
+                failed += batch.tasks.failed
+        cost = statistics.median(costs)
+        print(
+            f"{f'{count} tasks':34} {cost:8.1f} [{min(costs):.0f}-{max(costs):.0f}] us a reading  "
+            f"{cost / min(count, TASKS_READ):6.2f} us a task read  "
+            f"longest stop {longest_us:.0f} us  {failed} failed",
+            flush=True,
+        )
 
 
 def idle(options: argparse.Namespace) -> None:
@@ -328,9 +355,17 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--latency-seconds", type=float, default=8.0)
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the targets")
-    parser.add_argument("--only", default="cpu,lost,idle,gap,latency,many")
+    parser.add_argument("--only", default="cpu,lost,tasks,idle,gap,latency,many")
     options = parser.parse_args()
-    sections = {"cpu": cpu, "lost": lost, "idle": idle, "gap": gap, "latency": latency, "many": many}
+    sections = {
+        "cpu": cpu,
+        "lost": lost,
+        "tasks": tasks,
+        "idle": idle,
+        "gap": gap,
+        "latency": latency,
+        "many": many,
+    }
     for name in options.only.split(","):
         sections[name](options)
 

@@ -1,6 +1,6 @@
 """The programs that bench/sampler.py and bench/stops.py sample.
 
-    python bench/sampler_targets.py spin DEPTH IDLE_THREADS | crowd THREADS | wait THREADS
+    python bench/sampler_targets.py spin DEPTH IDLE_THREADS | crowd THREADS | wait THREADS | tasks TASKS
     python bench/sampler_targets.py service NAME PORT_FILE
 
 Each prints one line when it is ready, and exits at the end of its input. `spin` runs a loop DEPTH calls
@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 STEP_NS = 10_000
@@ -66,6 +67,32 @@ def wait(threads: int) -> None:
     sys.stdin.read()
 
 
+def tasks(count: int) -> None:
+    """Keep a loop busy beside so many tasks, each three coroutines deep."""
+    import asyncio
+
+    async def leaf(event: asyncio.Event) -> None:
+        await event.wait()
+
+    async def root(event: asyncio.Event) -> None:
+        await leaf(event)
+
+    async def turns() -> AsyncIterator[None]:
+        while True:
+            yield await asyncio.sleep(0)
+
+    async def stay() -> None:
+        event = asyncio.Event()
+        waiting = [asyncio.create_task(root(event)) for _ in range(count)]
+        await asyncio.sleep(0)
+        print("ready", flush=True)
+        async for _ in turns():
+            assert not waiting[0].done()
+
+    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+    asyncio.run(stay())
+
+
 def service(name: str) -> None:
     """Run one of the example services in this process until its input ends."""
     examples = Path(__file__).parent.parent / "examples"
@@ -85,5 +112,7 @@ if __name__ == "__main__":
             crowd(int(threads))
         case ["wait", threads]:
             wait(int(threads))
+        case ["tasks", count]:
+            tasks(int(count))
         case ["service", name, _]:
             service(name)

@@ -1,6 +1,6 @@
 """The CPU time of a sidecar beside idle processes, in percent of a core.
 
-    python bench/sidecar_idle.py [--seconds 60] [--processes 3] [--only pod,machine] [-- SIDECAR OPTIONS]
+    python -m bench.sidecar_idle [--seconds 60] [--processes 3] [--only pod,machine] [-- SIDECAR OPTIONS]
 
 pod      in its own PID namespace, as in a pod: the sidecar, its targets and little else (needs root)
 machine  among all processes of this machine
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-import ingest
+from bench import ingest
 
 TARGETS = Path(__file__).with_name("sampler_targets.py")
 WAYS = {"standby": ["--on-demand"], "continuous": []}

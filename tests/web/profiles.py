@@ -12,7 +12,7 @@ from ulid import ULID
 from sidelight_model.counts import FURTHER_STATES
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
-from sidelight_model.window import Quality, Window, encode_windows
+from sidelight_model.window import Quality, TaskReadings, Window, encode_windows
 
 HOSTILE_SERVICE = "<b onclick=alert(3)>שלום/😀 & co"
 WINDOW_SECONDS = 10
@@ -129,6 +129,7 @@ def windows(
     count: int = 3,
     minutes_ago: float = 5,
     quality: Quality | None = None,
+    tasks: TaskReadings | None = None,
     **labels: str,
 ) -> Iterable[Window]:
     """`count` windows of each pod, one after the other, the first so many minutes ago; each watched alike."""
@@ -150,6 +151,7 @@ def windows(
                 period_ns=PERIOD_NS,
                 counts=counts,
                 quality=watched,
+                tasks=tasks,
             )
 
 

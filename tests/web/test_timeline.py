@@ -10,9 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import FloatRect, Locator, Page, expect
 
+from sidelight_model.window import TaskReadings
 from tests.processes import eventually
 from tests.web.conftest import Open, Serve
-from tests.web.flame import boxes
+from tests.web.flame import boxes, outline
+from tests.web.profiles import BEFORE, send, windows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
@@ -200,3 +202,21 @@ def test_what_is_kept_by_the_day_is_called_coarse(tmp_path: Path, serve: Serve, 
     page = open_page(f"{running.url}/s/{service}?type=wall&{around}")
     expect(unfolded(page)).to_contain_text("stored per day until")
     expect(page.locator(".quality .notices").first).to_contain_text("are stored as daily sums")
+
+
+def test_tasks_are_drawn_with_the_lag_of_their_event_loop(serve: Serve, open_page: Open) -> None:
+    running = serve()
+    stacks = "handle (a.py:1);acquire (a.py:5);[task_waiting] 900\nhandle (a.py:2);[task_ready] 100\n"
+    for minutes_ago, longest_ready_ns in ((20, 40_000_000), (10, 250_000_000)):
+        read = TaskReadings(readings=50, tasks=5000, ready=500, longest_ready_ns=longest_ready_ns, loops=1)
+        send(running.url, windows("pool", "v1", BEFORE + stacks, pods=1, minutes_ago=minutes_ago, tasks=read))
+    page = open_page(f"{running.url}/s/pool?type=tasks")
+    eventually("the await path is drawn", lambda: any("acquire" in line for line in outline(page)))
+    timeline = unfolded(page)
+    expect(timeline).to_contain_text("asyncio tasks, per pod")
+    expect(timeline).to_contain_text("event-loop lag, up to 250 ms")
+    levels = re.findall(r"M\S+ (\S+)H", timeline.locator(".lag").get_attribute("d") or "")
+    assert {float(level) for level in levels} == {0, 94.1}
+    # Threads have no lag.
+    page.get_by_label("Profile type").select_option("wall")
+    expect(timeline.locator(".lag")).to_have_count(0)

@@ -72,6 +72,7 @@ export const shareOfCoreHolding = "Share of a core holding the GIL, per pod";
 export const noData = "no data";
 export const stepData = (rate: Printable, pods: number, samples: number) => `${rate} · ${plural(pods, "pod")} · ${plural(samples, "sample")}`;
 export const readyTasks = (tasks: Printable, longest: Printable) => `${tasks} ready tasks, which waited up to ${longest} for the event loop`;
+export const longestLag = (longest: Printable) => ` · line: event-loop lag, up to ${longest}`;
 export const noTasksRead = "no tasks were read";
 export const noteAt = (text: Printable) => `note: ${text}`;
 export const overheadPaused = (stoppedShare: Printable) => `overhead: paused ${stoppedShare}`;

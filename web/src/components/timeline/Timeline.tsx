@@ -103,6 +103,9 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
     ...(type === "tasks" ? [lagOf(timeline, i)] : []),
     ...notes.filter((note) => overlaps(note, { from: start[i], until: start[i] + step })).map(({ text }) => strings.noteAt(text)),
   ].join(" · ");
+  const lag = type === "tasks" ? timeline.longest_ready_seconds : [];
+  const longest = Math.max(...lag.map((wait) => wait ?? 0), 0);
+  const longestLag = longest > 0 ? strings.longestLag(microseconds(longest * 1e6)) : "";
   const remarks = [
     ...modeRemarks({ modes: timeline.modes, quality: { ...quality, readers: [] } }),
     ...(hasSamples && pointed !== null
@@ -121,7 +124,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
       aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
       onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
-      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} notes={notes} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} lag={lag} markers={markers} notes={notes} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
     </div>
   );
@@ -138,7 +141,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
         <>
           <div class="caption">
             <h2>{UNIT[type]}</h2>
-            <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000))}</span>
+            <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000)) + longestLag}</span>
           </div>
           <p class="basis">
             {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}

@@ -8,9 +8,12 @@ const AXIS = 20;
 /** Half the width of the triangle at the start of a note. */
 const NOTE_PIXELS = 5;
 
-/** The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does. */
-export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, markers, notes = [], gaps, brush, cursor }: {
-  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[];
+/**
+ * The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does.
+ * The lag of the event loop, in seconds, is a line on a scale of its own.
+ */
+export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], gaps, brush, cursor }: {
+  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[]; lag?: readonly (number | null)[];
   markers: readonly Marker[]; notes?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
 }) {
   const maximum = Math.max(...value.map((rate) => rate ?? 0), 0);
@@ -24,6 +27,8 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
     const barWidth = Math.max((to - from) * 0.92, 0.5);
     return `M${from.toFixed(1)} ${height}V${y(rate).toFixed(1)}h${barWidth.toFixed(1)}V${height}Z`;
   }).join("");
+  const longest = Math.max(...lag.map((seconds) => seconds ?? 0), 0);
+  const lagLine = lag.map((seconds, i) => (seconds === null ? "" : `M${x(start[i]).toFixed(1)} ${(height * (1 - seconds / longest)).toFixed(1)}H${x(start[i] + step).toFixed(1)}`)).join("");
   const spanRectangle = (span: Span, className: string) => <rect class={className} x={x(span.from)} y={0} width={Math.max(x(span.until) - x(span.from), 1)} height={height} />;
   const newest = markers.length > 1 && !markers[markers.length - 1].isEarlier ? markers[markers.length - 1] : null;
   return (
@@ -37,6 +42,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
       ))}
       {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{!isStrip && x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={height / 2} text-anchor="middle">{strings.noData}</text>}</g>)}
       <path class="bars" d={bars} />
+      {longest > 0 && <path class="lag" d={lagLine} />}
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
       {markers.map((marker, i) => !marker.isEarlier && <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={height} />)}
       {isStrip && newest && <text class="newest" x={Math.min(x(newest.at) + 4, width - 90)} y={11}>{newest.text.slice(0, 14)}</text>}
