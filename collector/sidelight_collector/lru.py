@@ -37,6 +37,9 @@ class LruCache(Generic[Value]):
         """Values that were put into the cache after a failed lookup."""
         return self._misses
 
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._values
+
     def get(self, key: Hashable) -> Value | None:
         """Return the value of `key`, or None if it is not cached."""
         with self._lock:

@@ -1,6 +1,6 @@
 """The amount of data behind a response: windows, pods, samples, time and quality."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import mul
 from typing import Final, TypedDict
 
@@ -104,7 +104,7 @@ def summarize_side(query: WindowQuery, windows: SelectedWindows, kind: ProfileTy
         "windows": sum_ints(table["windows"]),
         "pods": count_pods(process_rows),
         "samples": sum(sum_ints(table[state]) for state in STATES_BY_TYPE[kind]),
-        "seconds": sum(compute_sampled_ns(table, state) for state in STATES_BY_TYPE[kind]) / SECOND_NS,
+        "seconds": compute_sampled_ns(table, STATES_BY_TYPE[kind]) / SECOND_NS,
         "pod_seconds": sum_pod_seconds(process_rows),
         "states": {state: sum_ints(table[state]) for state in STATES},
         "idle_share": compute_idle_share(table),
@@ -173,10 +173,11 @@ def count_pods(table: pa.Table) -> int:
     )
 
 
-def compute_sampled_ns(table: pa.Table, state: str) -> int:
-    """Compute the sampled time in one state: samples times period, in ns."""
-    added = table.group_by("period_ns", use_threads=False).aggregate([(state, "sum")])
-    return sum(map(mul, to_ints(added["period_ns"]), to_ints(added[f"{state}_sum"])))
+def compute_sampled_ns(table: pa.Table, states: Collection[str]) -> int:
+    """Compute the sampled time in these states: samples times period, in ns."""
+    added = table.group_by("period_ns", use_threads=False).aggregate([(state, "sum") for state in states])
+    periods = to_ints(added["period_ns"])
+    return sum(sum(map(mul, periods, to_ints(added[f"{state}_sum"]))) for state in states)
 
 
 def compute_idle_share(table: pa.Table) -> float | None:
@@ -189,5 +190,5 @@ def compute_idle_share(table: pa.Table) -> float | None:
     without_idle = pc.list_parent_indices(lists).filter(is_equal(pc.list_flatten(lists), "idle"))
     if len(without_idle):
         table = table.filter(pc.invert(pc.is_in(row_numbers(len(table)), value_set=without_idle)))
-    total = sum(compute_sampled_ns(table, state) for state in THREAD_STATES)
-    return sum(compute_sampled_ns(table, state) for state in OFF_CPU_STATES) / total if total else None
+    total = compute_sampled_ns(table, THREAD_STATES)
+    return compute_sampled_ns(table, OFF_CPU_STATES) / total if total else None

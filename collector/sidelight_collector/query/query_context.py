@@ -102,6 +102,7 @@ class QueryContext:
     `stage1` sums stacks in an external engine, and records the result in `engine`. `on_corrupt` is called
     with the key of each object that was read and is damaged. `request_counts` returns request counts.
     `is_transient` is set when a source other than the store failed: the response is then not cached.
+    `raw_windows` has the single windows of each time range, which several sides of a query may share.
     """
 
     def __init__(
@@ -125,6 +126,7 @@ class QueryContext:
         self._live_objects: dict[tuple[int, int], LiveObjects] = {}
         self._unreadable_refs: dict[SegmentRef, str] = {}
         self._damaged_parts: dict[SegmentRef, set[SegmentPart]] = {}
+        self.raw_windows: dict[Hashable, tuple[pa.Table, dict[SegmentRef, int]]] = {}
         self.deadline = deadline
         self.stage1 = stage1
         self.engine = ""
@@ -158,6 +160,10 @@ class QueryContext:
     def read_tables(self, refs: Sequence[SegmentRef], view: SegmentView) -> list[pa.Table]:
         """Read one table of each segment. Raises SegmentUnreadable if one cannot be read."""
         return self.read_views([(ref, view) for ref in refs])
+
+    def is_cached(self, ref: SegmentRef, view: str) -> bool:
+        """Whether a table can be read without the store."""
+        return (ref.key_prefix, view) in self._cache
 
     def read_hash_tables(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
         """Read of each segment the smallest table that has all its stack hashes.

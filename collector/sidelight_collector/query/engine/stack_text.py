@@ -163,23 +163,29 @@ def resolve_stacks(
 
     The index of a stack that no table has is 0, that of MISSING_STACK.
     """
-    own_rows = {name: (rows, _take(stack_hashes, rows)) for name, rows in _iter_service_rows(service)}
-    missing = {name: pc.unique(hashes) for name, (_, hashes) in own_rows.items()}
+    own_rows = {
+        name: (rows, dictionary_encode(_take(stack_hashes, rows)))
+        for name, rows in _iter_service_rows(service)
+    }
+    missing = {name: hashes.dictionary for name, (_, hashes) in own_rows.items()}
     services = [name for name, hashes in missing.items() if len(hashes)]
     pooled_hashes: PooledHashes = {}
     refs = [ref for ref, _ in windows.iter_segments()]
     step = 1
     while refs and any(len(hashes) for hashes in missing.values()):
         here, refs = refs[:step], refs[step:]
-        counted = zip(here, context.read_hash_tables(here), strict=True)
-        needed = [ref for ref, table in counted if _has_missing_stack(table, missing)]
+        # Cached stacks are searched as fast as their hashes. Grouping them costs more.
+        uncached = [ref for ref in here if windows.group_by_endpoint or not context.is_cached(ref, pool.view)]
+        counted = zip(uncached, context.read_hash_tables(uncached), strict=True)
+        unneeded = {ref for ref, table in counted if not _has_missing_stack(table, missing)}
+        needed = [ref for ref in here if ref not in unneeded]
         for table in _read_stack_tables(context, windows, needed, pool.view, services):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
         step = min(step * 2, MAX_BATCH_SEGMENTS)
     stack_ids = np.zeros(len(stack_hashes), np.int32)
     for name, (rows, hashes) in own_rows.items():
         if parts := pooled_hashes.get(name):
-            own = _find_stack_ids(hashes, parts).fill_null(0).to_numpy()
+            own = _find_stack_ids(hashes.dictionary, parts).fill_null(0).take(hashes.indices).to_numpy()
             stack_ids[slice(None) if rows is None else rows.to_numpy()] = own
     return pa.array(stack_ids)
 

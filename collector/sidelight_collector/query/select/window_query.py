@@ -173,7 +173,11 @@ class _SideSelection:
             is_partial = self._is_partial(rows)
             unresolved = sum_ints(rows.filter(is_partial)["windows"])
             rows = rows.filter(pc.invert(is_partial))
-        raw_windows, window_counts = self._read_raw_windows(split_hours)
+        span = self._query.from_ns, self._query.until_ns
+        key = tuple(self._refs), tuple(self._hour_tables), span, frozenset(split_hours)
+        if key not in self._context.raw_windows:
+            self._context.raw_windows[key] = self._read_raw_windows(split_hours)
+        raw_windows, window_counts = self._context.raw_windows[key]
         table = concat_tables([raw_windows, rows.select(_ROW_SCHEMA.names)])
         selected, process_windows = apply_selector(table, self._query.selector)
         hours = {self._refs[at]: table for at, table in self._hour_tables.items()}

@@ -71,14 +71,13 @@ def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequen
     """
     words = [classify_loop_frame(text) for text in names]
     hub = any(words[code].role is LoopFrameRole.HUB for code in set(name))
-    steps = _StateTable(words)
-    state_ids: list[int] = []
+    steps = _Steps(words)
+    state_ids = [0] * len(level)
     # The state of the latest node of each level.
     path = [0] * (max(level, default=0) + 1)
-    for node, (depth, code) in enumerate(zip(level, name, strict=True)):
-        if node:
-            path[depth] = steps.descend(path[depth - 1], code, is_greenlet_root=hub and depth == 1)
-        state_ids.append(path[depth])
+    for node in range(1, len(level)):
+        depth = level[node]
+        state_ids[node] = path[depth] = steps[path[depth - 1], name[node], hub and depth == 1]
     # Blockers are numbered in the order in which nodes have them.
     codes: dict[str, int] = {}
     roles = {number: _assign_role(steps.states[number], codes) for number in dict.fromkeys(state_ids)}
@@ -116,27 +115,24 @@ def _assign_role(state: _PathState, codes: dict[str, int]) -> int:
     return LOOP_WAITING if is_waiting else OUTSIDE_LOOP
 
 
-class _StateTable:
-    """The states on the paths of a tree by number; state 0 is outside.
+class _Steps(dict[tuple[int, int, bool], int]):
+    """The state below each (state, frame, whether it is the root of a greenlet), computed once.
 
-    Each step between two states is computed once.
+    `states` are those on the paths of a tree by number; state 0 is outside.
     """
 
     def __init__(self, words: Sequence[LoopFrame]) -> None:
+        super().__init__()
         self._words = words
         self.states = [_PathState(_StackPosition.OUTSIDE)]
         self._numbers = {self.states[0]: 0}
-        self._steps: dict[tuple[int, int, bool], int] = {}
 
-    def descend(self, number: int, code: int, *, is_greenlet_root: bool) -> int:
-        """Return the state of the frame `code` below a state."""
-        step = number, code, is_greenlet_root
-        below = self._steps.get(step)
-        if below is None:
-            state = _descend(self.states[number], self._words[code], is_greenlet_root=is_greenlet_root)
-            below = self._steps[step] = self._numbers.setdefault(state, len(self.states))
-            if below == len(self.states):
-                self.states.append(state)
+    def __missing__(self, step: tuple[int, int, bool]) -> int:
+        number, code, is_greenlet_root = step
+        state = _descend(self.states[number], self._words[code], is_greenlet_root=is_greenlet_root)
+        below = self[step] = self._numbers.setdefault(state, len(self.states))
+        if below == len(self.states):
+            self.states.append(state)
         return below
 
 
