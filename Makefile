@@ -121,6 +121,10 @@ cluster-images: cluster-tools ## the images that a cluster runs, of this checkou
 test-cluster: prepare cluster-tools tools ## run the tests that need a Kubernetes cluster, on real ones of their own
 	$(BIN)/python -m pytest tests/cluster --numprocesses=2 --durations=15 --durations-min=2 $(PYTEST_FLAGS)
 
+.PHONY: test-trino
+test-trino: prepare .tools/versitygw-$(VERSITYGW_VERSION) .tools/trino-server-$(TRINO_VERSION) ## run the tests of the external engine on Trino: three nodes on this machine, 2 GB of memory
+	$(BIN)/python -m pytest -m trino tests/collector --durations=10 --durations-min=2 $(PYTEST_FLAGS)
+
 .PHONY: cluster
 cluster: install cluster-tools ## a Kubernetes cluster with one node and the images of this checkout, until `make cluster-down`
 	$(BIN)/python -m tests.cluster.node up
@@ -360,6 +364,15 @@ CLIENTS_CACHED := pyroscope-clients-$(shell cat $(CLIENT_FILES) | sha256sum | cu
 		for file in $(CLIENTS)/requirements/*.txt; do name=$${file##*/}; \
 			$(PIP) install --no-deps --target "$$new/$${name%.txt}" --requirement "$$file"; done)
 	@touch $(CACHE)/$(CLIENTS_CACHED) && ln -sfn $(CACHE)/$(CLIENTS_CACHED) $@
+
+# Of the server's plugins the tests need one. Others are hard links of the same files.
+.tools/trino-server-$(TRINO_VERSION):
+	@$(call need,mvn,install Maven (apt-get install maven) and Java 24 or later)
+	@$(call built,trino-server-$(TRINO_VERSION),mvn --batch-mode --quiet -Dmaven.repo.local="$$new/maven" \
+		$(MAVEN_DEPENDENCY):copy -Dartifact=io.trino:trino-server:$(TRINO_VERSION):tar.gz -DoutputDirectory="$$new"; \
+		rm -r "$$new/maven"; tar -xzf "$$new"/*.tar.gz -C "$$new" --strip-components=1; rm "$$new"/*.tar.gz; \
+		find "$$new/plugin" -mindepth 1 -maxdepth 1 ! -name hive -exec rm -r {} +)
+	@touch $(CACHE)/trino-server-$(TRINO_VERSION) && ln -sfn $(CACHE)/trino-server-$(TRINO_VERSION) $@
 
 KUBERNETES_FLAGS = -s -w $(foreach value,component-base/version.gitVersion=$(KUBERNETES_VERSION) \
 	component-base/version.gitMajor=1 component-base/version.gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) \

@@ -48,7 +48,7 @@ COLLECTOR = Page(
         "max_(windows|stacks|depth|labels|age_days) dedup_.* decode_.* pyroscope_.* otlp_.* forward_.*",
         "Retention and compaction": "retention_.* compact_.* deletion_.* orphan_.*",
         "Queries": "query_.* max_(queries|waiting_queries|range_days) default_nodes "
-        "max_(nodes|points|rows|cells|export_frames) answer_.* cache_.* clickhouse_.* core_.*",
+        "max_(nodes|points|rows|cells|export_frames) answer_.* cache_.* engine.* core_.*",
         "Metrics from profiles": "profile_metrics_.*",
         "Comparisons": "comparison_.* max_verdict_.* prometheus_.*",
         "Deploys": "deploy.* alertmanager_.*",

@@ -29,3 +29,7 @@ PROMETHEUS_OPERATOR_VERSION := v0.83.0
 
 # --- From the Python registry, for `make wheel` alone -----------------------------------------------
 ZIG_VERSION := 0.17.1
+
+# --- From the Maven registry, for `make test-trino` alone --------------------------------------------
+TRINO_VERSION := 476
+MAVEN_DEPENDENCY := org.apache.maven.plugins:maven-dependency-plugin:3.8.1

@@ -49,7 +49,7 @@ def test_log_lines_mask_secrets_in_urls(as_json: bool, capsys: pytest.CaptureFix
 
 URL_FLAGS = {
     "s3-endpoint": "http://u:s3cret@host:9000",
-    "clickhouse-url": "clickhouse://u:s3cret@host:8123",
+    "engine": "clickhouse://u:s3cret@host:8123",
     "prometheus-url": "http://u:s3cret@host:9090/?token=s3cret",
     "deploy-webhook-url": "https://host/s3cret?token=s3cret",
     "alertmanager-url": "http://u:s3cret@host:9093",

@@ -68,7 +68,6 @@ from sidelight_collector.runtime.supervisor import SIGNALS, Job, usable_cores
 from sidelight_collector.runtime.worker import WorkerContext
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings_wiring import (
-    build_clickhouse_stage1,
     build_compaction_policy,
     build_disk_cache,
     build_forwarder,
@@ -78,6 +77,7 @@ from sidelight_collector.settings_wiring import (
     build_prometheus,
     build_query_limits,
     build_retention_policy,
+    build_stage1,
 )
 from sidelight_collector.storage.backends.directory import PRIVATE_DIRECTORY_HINT, DirectoryStore
 from sidelight_collector.storage.backends.instrumented import InstrumentedStore
@@ -237,7 +237,7 @@ async def serve(
         disk or store,
         build_query_limits(settings),
         metrics.segments_unreadable.inc,
-        build_clickhouse_stage1(settings, metrics),
+        build_stage1(settings, metrics),
         disk.invalidate if disk else lambda _: None,
         build_prometheus(settings, metrics),
     )

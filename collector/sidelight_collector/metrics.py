@@ -171,12 +171,12 @@ class Metrics:
             "sidelight_query_unreadable_segments",
             "Segments, blocks and manifests that a query could not read, counted in every query.",
         )
-        self.clickhouse_seconds = self._histogram(
-            "sidelight_clickhouse_query_seconds", "Duration of successful queries to ClickHouse."
+        self.engine_seconds = self._histogram(
+            "sidelight_engine_query_seconds", "Duration of successful queries to the external engine."
         )
-        self.clickhouse_errors = self._counter(
-            "sidelight_clickhouse_errors",
-            "Failed queries to ClickHouse: unreachable, timeout, refused, invalid.",
+        self.engine_errors = self._counter(
+            "sidelight_engine_errors",
+            "Failed queries to the external engine: unreachable, timeout, refused, invalid.",
             ("cause",),
         )
         self.prometheus_errors = self._counter(

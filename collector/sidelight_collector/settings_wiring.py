@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -22,16 +23,22 @@ from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.validation import IngestLimits
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
-from sidelight_collector.query.engines.clickhouse.stage1 import ClickHouseStage1, build_object_prefix
+from sidelight_collector.query.engines.clickhouse.sql import build_object_prefix
+from sidelight_collector.query.engines.clickhouse.sql import build_statements as build_clickhouse_statements
+from sidelight_collector.query.engines.external_stage1 import ExternalStage1
 from sidelight_collector.query.engines.prometheus import PrometheusClient
+from sidelight_collector.query.engines.sum_statements import EngineClient, StatementBuilder
+from sidelight_collector.query.engines.trino.trino_sql import build_statements as build_trino_statements
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.runtime.certificate_reload import CertificateReloader
 from sidelight_collector.settings.collector import Settings
+from sidelight_collector.settings.engine import EngineUrl, TrinoUrl
 from sidelight_collector.settings.types import DAY_SECONDS, RetentionDays
 from sidelight_collector.storage.backends.disk_cache import DiskCachedStore
 from sidelight_collector.storage.lifecycle.compaction import CompactionPolicy
 from sidelight_collector.storage.lifecycle.retention import RetentionPolicy
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.trino_ddl import parse_location
 from sidelight_model.labels import LabelLimits
 from sidelight_model.window import WindowLimits
 
@@ -80,27 +87,50 @@ def build_retention_policy(settings: Settings) -> RetentionPolicy:
     return RetentionPolicy(RetentionDays(raw, raw, raw), services, settings.retention_bytes)
 
 
-def build_clickhouse_stage1(settings: Settings, metrics: Metrics) -> ClickHouseStage1 | None:
-    """What adds up in the place of this process, from the settings. Raises BadSetting."""
-    at, file = settings.clickhouse_url, settings.clickhouse_password_file
-    if at is None:
+def build_stage1(settings: Settings, metrics: Metrics) -> ExternalStage1 | None:
+    """Build stage 1 in an external engine. Raises BadSetting."""
+    server, file = settings.engine, settings.engine_password_file
+    if server is None:
         return None
     if file is not None:
         try:
-            at = replace(at, password=file.read_text("utf-8").rstrip("\r\n"))
+            server = replace(server, password=file.read_text("utf-8").rstrip("\r\n"))
         except (OSError, UnicodeDecodeError) as error:
             raise BadSetting(
                 f"cannot read the password in {file}: {error}", hint="Check the path and mode."
             ) from error
-    where = build_object_prefix(at, settings.store, settings.s3_endpoint)
-    _log.info("clickhouse adds up for queries", where=str(at), cluster=at.cluster, objects=where)
-    return ClickHouseStage1(
-        ClickHouseClient(at),
-        where,
-        metrics,
-        settings.clickhouse_timeout_seconds,
-        settings.clickhouse_fallback,
+    client, build_statements = connect_engine(server, settings.store, settings.s3_endpoint)
+    return ExternalStage1(
+        client, build_statements, metrics, settings.engine_timeout_seconds, settings.engine_fallback
     )
+
+
+def connect_engine(
+    server: EngineUrl, store: str, s3_endpoint: str | None
+) -> tuple[EngineClient, StatementBuilder]:
+    """Build the client of an engine, and the builder of its statements.
+
+    Raises BadSetting for a store that the engine would read otherwise.
+    """
+    if isinstance(server, TrinoUrl):
+        # Imported here because the package is an extra.
+        from sidelight_collector.query.engines.trino.trino_client import TrinoClient
+
+        try:
+            where = parse_location(store)
+        except ValueError as error:
+            raise BadSetting(
+                f"Trino would read the store otherwise: {error}",
+                hint="With --engine trino://, a bucket and a prefix have letters, digits and . _ - only.",
+            ) from error
+        client: EngineClient = TrinoClient(server)
+        build_statements: StatementBuilder = partial(build_trino_statements, where)
+    else:
+        where = build_object_prefix(server, store, s3_endpoint)
+        client = ClickHouseClient(server)
+        build_statements = partial(build_clickhouse_statements, server, where)
+    _log.info("an external engine sums for queries", engine=str(server), objects=where)
+    return client, build_statements
 
 
 def build_prometheus(settings: Settings, metrics: Metrics) -> PrometheusClient | None:

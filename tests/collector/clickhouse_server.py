@@ -30,7 +30,6 @@ class Server(BaseHTTPRequestHandler):
 
     login = ""
     options: dict[str, str] = {}
-    seen: Path
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -46,8 +45,6 @@ class Server(BaseHTTPRequestHandler):
         }
         try:
             fields = self.fields(body)
-            with self.seen.open("a") as seen:
-                seen.write(f"{fields['query']}\n{fields.get('param_objects', '')}\0")
             parameters = {
                 name.removeprefix("param_"): fields[name] for name in fields if name.startswith("param_")
             }
@@ -83,11 +80,10 @@ class Server(BaseHTTPRequestHandler):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port-file", type=Path, required=True)
-    parser.add_argument("--seen", type=Path, required=True, help="where statements are written down")
     parser.add_argument("--login", required=True, help="user:password")
     parser.add_argument("--config", type=Path, help="a configuration file of ClickHouse")
     given = parser.parse_args()
-    Server.login, Server.seen = given.login, given.seen
+    Server.login = given.login
     if given.config:
         Server.options = {"config-file": str(given.config)}
     server = ThreadingHTTPServer(("127.0.0.1", 0), Server)

@@ -31,7 +31,9 @@ from sidelight_model.window import Window
 from tests import processes
 from tests.collector.clickhouse import Server
 from tests.collector.clickhouse import clickhouse as start_clickhouse
+from tests.collector.engines import EngineServer
 from tests.collector.processes import Process
+from tests.collector.trino_cluster import TrinoCluster, trino_cluster
 from tests.processes import S3Server
 
 START_SECONDS = 120.0
@@ -58,6 +60,20 @@ def clickhouse(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) ->
     """One ClickHouse for these tests, which may read every bucket of the S3 server."""
     with start_clickhouse(tmp_path_factory.mktemp("clickhouse"), s3_server.environment) as server:
         yield server
+
+
+@pytest.fixture(scope="package")
+def trino(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrinoCluster]:
+    """One cluster of Trino for these tests, which may read every bucket of the S3 server."""
+    with trino_cluster(tmp_path_factory.mktemp("trino"), s3_server) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package", params=["clickhouse", pytest.param("trino", marks=pytest.mark.trino)])
+def engine(request: pytest.FixtureRequest) -> EngineServer:
+    """Each external engine in turn."""
+    server: EngineServer = request.getfixturevalue(request.param)
+    return server
 
 
 class Forgetful(MemoryStore):

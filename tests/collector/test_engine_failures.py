@@ -15,17 +15,19 @@ import pyarrow as pa
 import pytest
 
 from sidelight_collector.query.engines.clickhouse import clickhouse_client as query_clickhouse
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import (
+from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+from sidelight_collector.query.engines.sum_statements import (
     MAX_ERROR_CHARACTERS,
-    ClickHouseClient,
-    ClickHouseError,
+    EngineError,
     EngineFailure,
+    SqlStatement,
 )
-from sidelight_collector.settings.engine_url import ClickHouseUrl
+from sidelight_collector.settings.engine import ClickHouseUrl
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.segments import encode_parquet, list_segments, read_segment
-from tests.collector.clickhouse import KEPT, PASSWORD, Server
+from tests.collector.clickhouse import PASSWORD, Server
 from tests.collector.conftest import Serve
+from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.loopback_server import LoopbackHandler, serving
 from tests.processes import S3Server, collector
@@ -99,8 +101,8 @@ def test_a_server_is_asked_over_https_only_if_its_certificate_is_trusted(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with saying(500, b"it was asked", certificate) as at:
         secure = ClickHouseClient(replace(at, host="localhost", secure=True))
-        with pytest.raises(ClickHouseError) as failed:
-            secure.query("SELECT 1 FORMAT Arrow", {}, 5, lambda: 5.0)
+        with pytest.raises(EngineError) as failed:
+            secure.query(SqlStatement("SELECT 1 FORMAT Arrow"), 5, lambda: 5.0)
     assert failed.value.cause is cause
     assert ("it was asked" if trusted else "certificate verify failed") in str(failed.value)
 
@@ -165,10 +167,10 @@ def given(store: S3Store, server: S3Server, at: ClickHouseUrl, **more: object) -
     return {
         "store": store.location,
         "s3_endpoint": server.endpoint,
-        "clickhouse_url": at,
+        "engine": at,
         "compact_interval_seconds": 0.0,
         **KEPT,
-        "clickhouse_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
+        "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
         **more,
     }
 
@@ -192,10 +194,10 @@ async def test_the_collector_adds_up_what_clickhouse_did_not(
                 assert answer.headers["sidelight-engine"] == "fallback"
                 assert "sidelight-windows" not in answer.headers or answer.headers["sidelight-samples"] == "3"
             # Both sides of a comparison: who was let down once in a query does not wait a second time.
-            assert await running.metric(f'sidelight_clickhouse_errors_total{{cause="{cause}"}}') == 2
-            assert await running.metric("sidelight_clickhouse_query_seconds_count") == 0
+            assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 2
+            assert await running.metric("sidelight_engine_query_seconds_count") == 0
     said = capsys.readouterr().out
-    (*_, line) = [line for line in said.splitlines() if "clickhouse did not add up" in line]
+    (*_, line) = [line for line in said.splitlines() if "the engine failed" in line]
     assert "warning" in line
     assert f"cause={cause}" in line
     assert len(line) < MAX_ERROR_CHARACTERS + 300
@@ -212,13 +214,13 @@ async def test_without_fallback_such_a_query_is_refused(
     clickhouse: Server,
 ) -> None:
     with failing(kind, clickhouse) as at:
-        changes = given(store, s3_server, at, hasty=kind == "silence", clickhouse_fallback=False)
+        changes = given(store, s3_server, at, hasty=kind == "silence", engine_fallback=False)
         async with serving(store, **changes) as running:
             answer = await running.get("flamegraph", SPAN)
             assert (answer.status, answer.reason) == (503, "engine_unavailable")
             assert 5 <= int(answer.headers["retry-after"]) <= 10
             assert cause in answer.json["message"]
-            assert "--clickhouse-url" in answer.json["hint"]
+            assert "--engine" in answer.json["hint"]
             assert PASSWORD not in answer.body.decode()
             # What needs no stacks goes on.
             assert (await running.get("timeline", SPAN)).status == 200
@@ -245,8 +247,8 @@ def test_the_server_itself_ends_what_takes_too_long(
     # On a crowded machine the server notices its own limit late; here nobody is faster than it.
     monkeypatch.setattr(query_clickhouse, "GRACE_SECONDS", 50.0)
     endless = "SELECT count() FROM numbers(1000000000000) WHERE sipHash64(number) = 1 FORMAT Arrow"
-    with pytest.raises(ClickHouseError, match=r"maximum: 1000\.000 ms\. \(TIMEOUT_EXCEEDED\)") as failed:
-        ClickHouseClient(clickhouse.url).query(endless, {}, seconds, lambda: 60.0)
+    with pytest.raises(EngineError, match=r"maximum: 1000\.000 ms\. \(TIMEOUT_EXCEEDED\)") as failed:
+        ClickHouseClient(clickhouse.url).query(SqlStatement(endless), seconds, lambda: 60.0)
     assert failed.value.cause is EngineFailure.TIMEOUT
 
 
@@ -282,7 +284,7 @@ async def test_an_answer_that_does_not_add_up_is_not_given(
         assert expected.headers["sidelight-engine"] == "clickhouse"
         assert answer.headers["sidelight-engine"] == "fallback"
         cause = "refused" if change == "missing" else "invalid"
-        assert await running.metric(f'sidelight_clickhouse_errors_total{{cause="{cause}"}}') == 1
+        assert await running.metric(f'sidelight_engine_errors_total{{cause="{cause}"}}') == 1
 
 
 def test_no_password_is_in_the_log_of_a_collector(
@@ -295,11 +297,11 @@ def test_no_password_is_in_the_log_of_a_collector(
     options += [f"--{name.replace('_', '-')}={days}" for name, days in KEPT.items()]
     quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace("#", "%23").replace(":", "%3A")
     ways: list[tuple[list[str], dict[str, str]]] = [
-        ([], {"SIDELIGHT_CLICKHOUSE_URL": f"clickhouse://{at.user}:{quoted}@{at.host}:{at.port}"}),
+        ([], {"SIDELIGHT_ENGINE": f"clickhouse://{at.user}:{quoted}@{at.host}:{at.port}"}),
         (
             [
-                f"--clickhouse-url=clickhouse://{at.user}@{at.host}:{at.port}",
-                f"--clickhouse-password-file={secret}",
+                f"--engine=clickhouse://{at.user}@{at.host}:{at.port}",
+                f"--engine-password-file={secret}",
             ],
             {},
         ),
@@ -311,7 +313,7 @@ def test_no_password_is_in_the_log_of_a_collector(
             query = f"/api/v1/flamegraph?from={SPAN['from']}&until={SPAN['until']}"
             assert running.get(query)["basis"]["windows"] == 2
             said = running.running.said()
-            assert "clickhouse adds up for queries" in said
-            assert "clickhouse did not add up" not in said
+            assert "an external engine sums for queries" in said
+            assert "the engine failed" not in said
             assert PASSWORD not in said
             assert quoted not in said

@@ -1,4 +1,4 @@
-"""What --clickhouse-url takes, and what nobody gets to see of it."""
+"""What --engine takes, and what nobody gets to see of it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from sidelight.settings import BadSetting, mask_secrets, parse_settings
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engines.clickhouse.stage1 import build_object_prefix
+from sidelight_collector.query.engines.clickhouse.sql import build_object_prefix
 from sidelight_collector.settings.collector import Settings
-from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
-from sidelight_collector.settings_wiring import build_clickhouse_stage1
+from sidelight_collector.settings.engine import ClickHouseUrl, parse_engine_url
+from sidelight_collector.settings_wiring import build_stage1
 
 SECRET = "s3cr%2Ft"
 
@@ -34,7 +34,7 @@ SECRET = "s3cr%2Ft"
 def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
     text: str, expected: ClickHouseUrl
 ) -> None:
-    assert parse_clickhouse_url(text) == expected
+    assert parse_engine_url(text) == expected
     assert "pa@" not in f"{expected} {expected!r}"
 
 
@@ -63,37 +63,37 @@ def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(BadSetting) as refused:
-        parse_settings(Settings, "collector", "", ["--store", "s3://bucket", "--clickhouse-url", text], {})
+        parse_settings(Settings, "collector", "", ["--store", "s3://bucket", "--engine", text], {})
     assert "s3cr" not in f"{refused.value.message} {refused.value.hint}"
 
 
 def test_neither_the_settings_nor_the_help_show_a_password(capsys: pytest.CaptureFixture[str]) -> None:
-    environ = {"SIDELIGHT_CLICKHOUSE_URL": f"clickhouse://u:{SECRET}@host", "SIDELIGHT_STORE": "s3://bucket"}
+    environ = {"SIDELIGHT_ENGINE": f"clickhouse://u:{SECRET}@host", "SIDELIGHT_STORE": "s3://bucket"}
     settings = parse_settings(Settings, "collector", "", [], environ)
-    assert settings.clickhouse_url == ClickHouseUrl("host", user="u", password="s3cr/t")
-    assert mask_secrets(settings)["clickhouse_url"] == "***"
+    assert settings.engine == ClickHouseUrl("host", user="u", password="s3cr/t")
+    assert mask_secrets(settings)["engine"] == "***"
     assert "s3cr" not in repr(settings)
     with pytest.raises(SystemExit):
         parse_settings(Settings, "collector", "", ["--help"], environ)
     told = capsys.readouterr().out
-    assert "--clickhouse-password-file" in told
+    assert "--engine-password-file" in told
     assert "s3cr" not in told
 
 
 @pytest.mark.parametrize("store", ["./data", "/s3/bucket", "given"])
 def test_an_engine_needs_a_store_that_it_can_read(store: str) -> None:
     with pytest.raises(BadSetting, match="not in S3"):
-        Settings(store=store, clickhouse_url=ClickHouseUrl("host"))
-    assert Settings(store="s3://bucket", clickhouse_url=ClickHouseUrl("host")).clickhouse_fallback
+        Settings(store=store, engine=ClickHouseUrl("host"))
+    assert Settings(store="s3://bucket", engine=ClickHouseUrl("host")).engine_fallback
 
 
 @pytest.mark.parametrize(
     "store", ["s3://bucket/a b", "s3://bucket/{a,b}", "s3://bucket/a*", "s3://bucket/h=1"]
 )
 def test_a_prefix_that_clickhouse_would_read_otherwise_is_refused(store: str) -> None:
-    settings = Settings(store=store, clickhouse_url=ClickHouseUrl("host"), s3_endpoint="http://s3")
+    settings = Settings(store=store, engine=ClickHouseUrl("host"), s3_endpoint="http://s3")
     with pytest.raises(BadSetting, match="pattern"):
-        build_clickhouse_stage1(settings, Metrics())
+        build_stage1(settings, Metrics())
 
 
 def test_objects_are_where_the_server_sees_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,19 +125,19 @@ def test_the_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path
     file.write_text(" with spaces \r\n")
     given = Settings(
         store="s3://bucket",
-        clickhouse_url=ClickHouseUrl("host"),
-        clickhouse_password_file=file,
+        engine=ClickHouseUrl("host"),
+        engine_password_file=file,
         s3_endpoint="http://s3",
     )
-    made = build_clickhouse_stage1(given, Metrics())
+    made = build_stage1(given, Metrics())
     assert made is not None
     assert made.client.server.password == " with spaces "
     file.unlink()
     with pytest.raises(BadSetting, match="cannot read the password"):
-        build_clickhouse_stage1(given, Metrics())
+        build_stage1(given, Metrics())
 
 
 @pytest.mark.parametrize("url", [None, ClickHouseUrl("host", password="x")])
 def test_a_password_file_stands_beside_a_url_without_one(url: ClickHouseUrl | None, tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match="clickhouse_password_file"):
-        Settings(store="s3://bucket", clickhouse_url=url, clickhouse_password_file=tmp_path / "password")
+    with pytest.raises(BadSetting, match="engine_password_file"):
+        Settings(store="s3://bucket", engine=url, engine_password_file=tmp_path / "password")

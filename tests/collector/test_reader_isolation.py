@@ -188,9 +188,9 @@ async def test_readers_of_one_namespace_are_isolated_on_clickhouse_too(
     remote = {
         "store": f"s3://{bucket}/some/prefix",
         "s3_endpoint": s3_server.endpoint,
-        "clickhouse_url": clickhouse.with_(password=""),
-        "clickhouse_password_file": password,
-        "clickhouse_fallback": False,
+        "engine": clickhouse.with_(password=""),
+        "engine_password_file": password,
+        "engine_fallback": False,
     }
     async with open_place(serving, tmp_path, store, namespaces=(), **remote) as here:
         assert (await here.collector.post(both_in_one_request())).status == 200

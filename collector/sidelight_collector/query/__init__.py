@@ -3,7 +3,7 @@
 windows           a query for windows, and its result
 select            select windows by labels and time
 engine            sum stacks (stage 1) and read their frames (stage 2)
-engines           external systems: ClickHouse for stage 1, Prometheus for request counts
+engines           external systems: ClickHouse or Trino for stage 1, Prometheus for request counts
 query_context     the segments that one query reads
 query_cache       decoded tables in memory
 query_limits

@@ -71,8 +71,8 @@ class EngineUnavailable(SidelightError):
 
     reason = Reason.ENGINE_UNAVAILABLE
 
-    def __init__(self, cause: str, text: str) -> None:
+    def __init__(self, where: str, cause: str, text: str) -> None:
         super().__init__(
-            f"ClickHouse did not add up ({cause}): {text}",
-            hint="Check --clickhouse-url and the server's own log, or allow --clickhouse-fallback.",
+            f"{where} did not sum the stacks ({cause}): {text}",
+            hint="Check --engine and the server's own log, or allow --engine-fallback.",
         )

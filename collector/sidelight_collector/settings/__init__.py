@@ -12,6 +12,6 @@ forwarding     windows sent on to another system
 deploys        settings of deploy evaluations and alerts
 comparison     settings of comparisons
 kubernetes     identities from a cluster, discovery, attached sidecars
+engine         the external engine that sums samples, and its URL
 types          parsers of values
-engine_url     the URL of a ClickHouse server
 """

@@ -16,8 +16,7 @@ from sidelight.settings import (
     setting,
 )
 from sidelight_collector.auth.read_rules import Network, parse_header_name, parse_network
-from sidelight_collector.settings.engine_url import ClickHouseUrl, parse_clickhouse_url
-from sidelight_collector.settings.kubernetes import KubernetesSettings
+from sidelight_collector.settings.engine import EngineSettings
 from sidelight_collector.settings.types import (
     DAY_SECONDS,
     RetentionDays,
@@ -83,7 +82,7 @@ useless.
 
 
 @dataclass(frozen=True, slots=True)
-class Settings(KubernetesSettings):
+class Settings(EngineSettings):
     """The settings of a collector, each with a flag and a SIDELIGHT_ variable."""
 
     listen: str = setting(
@@ -366,23 +365,6 @@ class Settings(KubernetesSettings):
     )
     mcp: bool = setting(default=True, help="serve tools for coding agents at /mcp, to users who may query")
 
-    clickhouse_url: ClickHouseUrl | None = setting(
-        None,
-        "ClickHouse that sums samples from the same bucket: clickhouse://user@host:8123/?cluster=NAME",
-        parse=parse_clickhouse_url,
-        secret=True,
-        metavar="URL",
-    )
-    clickhouse_password_file: Path | None = setting(
-        None, "file with the password for --clickhouse-url", parse=Path
-    )
-    clickhouse_timeout_seconds: float = setting(
-        15.0, "timeout of ClickHouse for one side of a query", parse=parse_positive_float
-    )
-    clickhouse_fallback: bool = setting(
-        default=True, help="run a query in the collector if ClickHouse fails; otherwise the query fails"
-    )
-
     shutdown_timeout_seconds: float = setting(
         30.0, "longest wait for open requests at shutdown", parse=parse_seconds
     )
@@ -398,6 +380,7 @@ class Settings(KubernetesSettings):
         self.check_deploys()
         self.check_comparison()
         self.check_kubernetes()
+        self.check_engine(self.store)
         check_bounds(self, _POSITIVE_SETTINGS, _SETTING_MAXIMUMS)
         if self.max_body_bytes < 1 or self.max_pending_bytes < self.max_body_bytes:
             raise BadSetting(
@@ -420,17 +403,6 @@ class Settings(KubernetesSettings):
             raise BadSetting(
                 "a compactor is one process",
                 hint="Leave out --workers; start several compactors to share the days out.",
-            )
-        if self.clickhouse_url is not None and not self.store.startswith("s3://"):
-            raise BadSetting(
-                "clickhouse_url is given, and store is not in S3",
-                hint="ClickHouse reads the objects itself: give --store s3://…, or no --clickhouse-url.",
-            )
-        url = self.clickhouse_url
-        if self.clickhouse_password_file is not None and (url is None or url.password):
-            raise BadSetting(
-                "clickhouse_password_file needs a clickhouse_url without a password",
-                hint="Give --clickhouse-url without a password, and the file beside it.",
             )
         if self.cache_dir is not None and _is_below(self.cache_dir, self.store):
             raise BadSetting(

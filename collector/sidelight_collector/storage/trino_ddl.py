@@ -34,9 +34,7 @@ def build_trino_ddl(store: str, catalog: str, schema: str, *, replace: bool = Fa
     With `replace` the statements drop each table first, which deletes no object. Raises ValueError for a
     name or a location that Trino would read otherwise.
     """
-    location = store.rstrip("/")
-    if not _LOCATION.fullmatch(location):
-        raise ValueError(f"{store!r} is not s3://bucket/prefix of letters, digits and . _ -")
+    location = parse_location(store)
     for name in (catalog, schema):
         if not _NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of lower-case letters, digits and _")
@@ -47,6 +45,17 @@ def build_trino_ddl(store: str, catalog: str, schema: str, *, replace: bool = Fa
             statements.append(f"DROP TABLE IF EXISTS {table}")
         statements.append(_build_table(table, location, part))
     return statements
+
+
+def parse_location(store: str) -> str:
+    """Return the URL of an s3:// store, without a slash at its end.
+
+    Raises ValueError for a location that Trino would read otherwise.
+    """
+    location = store.rstrip("/")
+    if not _LOCATION.fullmatch(location):
+        raise ValueError(f"{store!r} is not s3://bucket/prefix of letters, digits and . _ -")
+    return location
 
 
 def _build_table(table: str, location: str, part: SegmentPart) -> str:

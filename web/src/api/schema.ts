@@ -2826,7 +2826,7 @@ export interface components {
                 readonly "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The query took too long (query_timeout), the store does not respond (store_unavailable), ClickHouse does not respond (engine_unavailable), the collector cannot review a pod's token now (cluster_unavailable, cluster_denied), or the collector is shutting down (shutting_down). */
+        /** @description The query took too long (query_timeout), the store does not respond (store_unavailable), the external engine does not respond (engine_unavailable), the collector cannot review a pod's token now (cluster_unavailable, cluster_denied), or the collector is shutting down (shutting_down). */
         readonly Unavailable: {
             headers: {
                 /** @description Seconds to wait before the next attempt. */
@@ -3266,8 +3266,8 @@ export interface components {
         readonly "Unresolved-Windows": number;
         /** @description `unreadable_segments` as in Basis. */
         readonly "Unreadable-Segments": number;
-        /** @description Only on collectors that use ClickHouse: where samples were summed, in ClickHouse or, as a fallback, in the collector. */
-        readonly Engine: "clickhouse" | "fallback";
+        /** @description Only on collectors with an external engine: where samples were summed, in the engine or, as a fallback, in the collector. */
+        readonly Engine: "clickhouse" | "trino" | "fallback";
         /** @description Identifies exactly these bytes. Absent if the response lacks data that could not be read. */
         readonly ETag: string;
         /** @description The selector, percent-encoded where it is not printable ASCII. For two sides: Sidelight-A-Query and Sidelight-B-Query. */

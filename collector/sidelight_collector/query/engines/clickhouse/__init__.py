@@ -1,6 +1,5 @@
 """Stage 1 in ClickHouse.
 
-stage1             runs the statements, checks the sums, and falls back
-sql                builds the statements
+sql                builds the statements, and the URL of the objects
 clickhouse_client  sends them over HTTP
 """

@@ -1,25 +1,27 @@
 """Stage 1 as ClickHouse statements: the same sums as `window_sums.run_scans`.
 
-One statement reads the same table of many objects. If it needs only some of their rows, it selects them by
-pairs of an object's number and a window id or group. Sums overflow at 64 bits in the same way as in this
+A pair has an object's number and a window id or group. Sums overflow at 64 bits in the same way as in this
 process.
 
 The pairs are parameters and not an external table, because s3Cluster() passes parameters to the statements
 of its nodes, but not tables.
 """
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
+from urllib.parse import urlsplit
 
-import pyarrow.compute as pc
-
-from sidelight_collector.arrow_ops import Array
+from sidelight.settings import BadSetting
 from sidelight_collector.query.engine.window_sums import Scan
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseError, EngineFailure
-from sidelight_collector.settings.engine_url import ClickHouseUrl
-from sidelight_collector.storage.manifest import is_key_prefix
-from sidelight_collector.storage.tables import SegmentPart
+from sidelight_collector.query.engines.sum_statements import (
+    SqlStatement,
+    batch_scans,
+    build_sum_query,
+    list_object_keys,
+    list_row_keys,
+)
+from sidelight_collector.settings.engine import ClickHouseUrl
 from sidelight_model.counts import STATES
 
 MAX_OBJECTS: Final = 500
@@ -33,18 +35,10 @@ MAX_KEYS_PER_FIELD: Final = 2_500
 _KEY_COLUMNS: Final = (
     "service LowCardinality(Nullable(String)), period_ns Nullable(Int64), h Nullable(UInt64)"
 )
-_ULID_PATTERN: Final = "^[0-9A-Za-z]{1,26}$"
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z0-9._/-]+")
 _OBJECT_NUMBER: Final = (
     "transform(splitByChar('/', _path)[-2], {names:Array(String)}, arrayEnumerate({names:Array(String)}), 0)"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class SqlStatement:
-    """A statement, and the values of its parameters."""
-
-    text: str
-    parameters: dict[str, str]
 
 
 def build_statements(
@@ -53,66 +47,31 @@ def build_statements(
     """Build statements that together sum the rows of these scans.
 
     `object_prefix` precedes every key: the URL of the objects, or the prefix of their names in the named
-    collection. Raises ClickHouseError for a malformed key or window id.
+    collection. Raises EngineError for a malformed key or window id.
     """
-    return (_build_statement(server, object_prefix, batch) for batch in batch_scans(scans))
-
-
-def batch_scans(scans: Sequence[Scan]) -> Iterator[list[Scan]]:
-    """Group scans into batches that each fit one statement.
-
-    The scans of a batch read the same table, and either all have `keys` or none has.
-    """
-    groups: dict[tuple[SegmentPart, bool], list[Scan]] = {}
-    for scan in scans:
-        groups.setdefault((scan.part, scan.keys is None), []).extend(_split_scan(scan))
-    for pieces in groups.values():
-        batch: list[Scan] = []
-        batch_keys = 0
-        for piece in pieces:
-            piece_keys = 0 if piece.keys is None else len(piece.keys)
-            if batch and (len(batch) == MAX_OBJECTS or batch_keys + piece_keys > MAX_KEYS):
-                yield batch
-                batch, batch_keys = [], 0
-            batch.append(piece)
-            batch_keys += piece_keys
-        yield batch
-
-
-def _split_scan(scan: Scan) -> Iterator[Scan]:
-    if scan.keys is None:
-        yield scan
-        return
-    for start in range(0, len(scan.keys), MAX_KEYS):
-        yield replace(scan, keys=scan.keys.slice(start, MAX_KEYS))
+    return (
+        _build_statement(server, object_prefix, batch) for batch in batch_scans(scans, MAX_OBJECTS, MAX_KEYS)
+    )
 
 
 def _build_statement(server: ClickHouseUrl, object_prefix: str, batch: Sequence[Scan]) -> SqlStatement:
     first = batch[0]
-    keys = [scan.ref.key_prefix for scan in batch]
-    if not all(map(is_key_prefix, keys)):
-        raise ClickHouseError(EngineFailure.REFUSED, "a key that no segment and no block has")
+    keys = list_object_keys(batch)
     parameters = {"objects": f"{object_prefix}{_build_glob([key[:-1] for key in keys])}/{first.part}.parquet"}
     if server.cluster:
         parameters["cluster"] = server.cluster
     if server.collection:
         parameters["collection"] = server.collection
-    where = ""
+    condition = ""
     if first.keys is not None:
         parameters["names"] = f"[{','.join(repr(key.split('/')[-2]) for key in keys)}]"
         fields = list(_build_key_fields(batch))
         parameters.update((f"only_{number}", field) for number, field in enumerate(fields))
         kind = f"Array(Tuple(UInt32, {_sql_type(first.key_column)}))"
         bound = ", ".join(f"{{only_{number}:{kind}}}" for number in range(len(fields)))
-        where = f"WHERE ({_OBJECT_NUMBER}, `{first.key_column}`) IN arrayConcat({bound})\n"
-    added = ", ".join(f"sum({state})" for state in STATES)
-    text = (
-        f"SELECT service, h, period_ns, {added}\n"
-        f"FROM {_build_source(server, first.key_column)}\n"
-        f"{where}GROUP BY service, h, period_ns\n"
-        "FORMAT Arrow"
-    )
-    return SqlStatement(text, parameters)
+        condition = f"({_OBJECT_NUMBER}, `{first.key_column}`) IN arrayConcat({bound})"
+    text = build_sum_query(_build_source(server, first.key_column), condition)
+    return SqlStatement(f"{text}\nFORMAT Arrow", parameters)
 
 
 def _build_source(server: ClickHouseUrl, key_column: str) -> str:
@@ -135,17 +94,32 @@ def _build_glob(names: Sequence[str]) -> str:
 
 def _build_key_fields(batch: Sequence[Scan]) -> Iterator[str]:
     """Yield literals of pairs: an object's number, from 1, and a key of its rows."""
-    pairs = [
-        f"({number},{value!r})"
-        for number, scan in enumerate(batch, 1)
-        if scan.keys is not None
-        for value in _list_keys(scan.keys, scan.key_column)
-    ]
+    pairs = [f"({number},{value!r})" for number, scan in enumerate(batch, 1) for value in list_row_keys(scan)]
     for start in range(0, len(pairs), MAX_KEYS_PER_FIELD):
         yield f"[{','.join(pairs[start : start + MAX_KEYS_PER_FIELD])}]"
 
 
-def _list_keys(keys: Array, key_column: str) -> list[object]:
-    if key_column == "wid" and not pc.all(pc.match_substring_regex(keys, _ULID_PATTERN)).as_py():
-        raise ClickHouseError(EngineFailure.REFUSED, "a window id that is no ULID")
-    return keys.to_pylist()
+def build_object_prefix(server: ClickHouseUrl, store: str, s3_endpoint: str | None) -> str:
+    """Build the prefix of the keys of an s3:// store, as ClickHouse reads them.
+
+    It is a URL, or a prefix within the named collection. Raises BadSetting for a store that ClickHouse
+    would read as a pattern.
+    """
+    bucket, _, prefix = store.removeprefix("s3://").partition("/")
+    prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    if not _PLAIN_KEY.fullmatch(bucket + prefix):
+        raise BadSetting(
+            f"ClickHouse would take {store!r} for a pattern, or read it otherwise",
+            hint="With --engine clickhouse://, a bucket and a prefix have letters, digits and . _ - / only.",
+        )
+    if server.collection:
+        return prefix
+    if endpoint := server.endpoint or s3_endpoint:
+        # ClickHouse logs its statements: they have no user and no password of this URL.
+        parts = urlsplit(endpoint)
+        plain = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return f"{plain.rstrip('/')}/{bucket}/{prefix}"
+    # Imported here because loading the SDK takes a third of a second.
+    from sidelight_collector.storage.backends.s3 import S3Store
+
+    return S3Store(bucket, prefix).url
