@@ -75,6 +75,7 @@ COLLECTOR = Page(
         "kubernetes": "kubernetes.identity",
         "kubernetes_namespaces": "kubernetes.namespaces",
         "listen": CHART,
+        "node_agents": "kubernetes.nodeAgents",
         "path_prefix": "collector.pathPrefix",
         "profile_metrics_file": "collector.profileMetrics.rules",
         "public_url": "collector.deploys.publicUrl",

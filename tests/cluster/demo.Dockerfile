@@ -3,7 +3,7 @@ ARG PYTHON_IMAGE
 FROM ${PYTHON_IMAGE}
 RUN python -m venv /app/venv
 RUN --mount=type=secret,id=ca,target=/etc/ssl/certs/ca-certificates.crt \
-    /app/venv/bin/pip install --no-cache-dir --quiet --disable-pip-version-check aiohttp tornado uvloop
+    /app/venv/bin/pip install --no-cache-dir --quiet --disable-pip-version-check aiohttp tornado uvloop django gunicorn
 COPY . /app
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 10001:10001

@@ -49,6 +49,7 @@ from sidelight_kubernetes.kubernetes_client import (
     ResourceVersionExpired,
     WatchEvent,
 )
+from sidelight_kubernetes.label_names import NODE_AGENT
 from sidelight_kubernetes.reflector import DENIED_RETRY_SECONDS, MAX_BACKOFF_SECONDS, run_reflector
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
@@ -310,6 +311,39 @@ def test_a_pod_stands_as_its_containers_and_its_sidecar_say(
     assert one.state == standing
     assert says in one.problem
     assert bool(one.hint) == bool(one.problem)
+
+
+def test_coverage_says_what_profiles_each_pod() -> None:
+    asked, refused = {"sidelight.dev/inject": "true"}, {"sidelight.dev/inject": "false"}
+    agent = pod("agent-n1", namespace="agents", owner="agent", labels=NODE_AGENT)
+    pods = {
+        "by-sidecar": pod("by-sidecar", sidecar="running"),
+        "by-agent": pod("by-agent"),
+        "by-itself": pod("by-itself", labels=refused),
+        "unheard": pod("unheard"),
+        "unasked": pod("unasked", labels=refused),
+        "elsewhere": pod("elsewhere"),
+    }
+    pods["elsewhere"]["spec"]["nodeName"] = "n2"
+    space = {"metadata": {"name": "shop", "labels": asked}}
+    known = book_of(
+        (ResourceKind.NAMESPACES, space), *((ResourceKind.PODS, one) for one in (agent, *pods.values()))
+    )
+    heard = {("shop", name): NOW for name in ("by-sidecar", "by-agent", "by-itself")}
+    groups = group_by_workload(known, heard, NOW, 180)
+    [shop] = [group for group in groups if group.namespace == "shop"]
+    assert {one.pod.name: (one.state, one.covered_by) for one in shop.pods} == {
+        "by-sidecar": ("profiled", "sidecar"),
+        "by-agent": ("profiled", "agent"),
+        "by-itself": ("profiled", "other"),
+        "unheard": ("stale", "agent"),
+        "unasked": ("no_sidecar", None),
+        "elsewhere": ("no_sidecar", None),
+    }
+    assert shop.count_coverers() == {"sidecar": 1, "agent": 1, "other": 1}
+    [stale] = [one for one in shop.pods if one.pod.name == "unheard"]
+    assert "agent-n1" in stale.problem
+    assert stale.hint.startswith("kubectl -n agents logs agent-n1 ")
 
 
 def test_a_workload_is_expected_to_be_profiled_by_label_by_sidecar_and_by_service() -> None:

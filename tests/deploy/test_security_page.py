@@ -18,6 +18,7 @@ CONTAINERS = {
     "collector": "collector",
     "compactor": "compactor",
     "injector": "injector",
+    "agent": "agent",
     "sidelight": "sidecar",
 }
 PLACE = (
@@ -43,6 +44,8 @@ VARIANTS = (
     ("injector.enabled=true", "sidecar.collector=https://elsewhere", "sidecar.caBundle.secret=ca"),
     ("kubernetes.namespaces={shop}",),
     ("kubernetes.identity=false", "kubernetes.discovery=false", "collector.auth.writeTokensSecret=tokens"),
+    ("agent.enabled=true", "collector.tls.existingSecret=tls"),
+    ("agent.enabled=true", "agent.collector=https://elsewhere", "agent.caBundle.configMap=ca"),
     ("kubernetes.attach=true", "kubernetes.attachNamespaces={*}"),
 )
 """Values that give permissions which no mode of deploy/helm/modes has."""

@@ -10,7 +10,7 @@ const BASIS = { windows: 1, pods: 1, samples: 1, unreadable_segments: 0, unresol
 const workload = (name: string, counts: Partial<Workload["pod_counts"]>, changes: Partial<Workload> = {}): Workload => {
   const pod_counts = { profiled: 0, starting: 0, no_sidecar: 0, dead: 0, stale: 0, finished: 0, total: 0, ...counts };
   const total = pod_counts.profiled + pod_counts.starting + pod_counts.no_sidecar + pod_counts.dead + pod_counts.stale;
-  return { namespace: "prod", kind: "Deployment", workload: name, service: name, profiling_expected: true, versions: {}, rollouts: [], pods: [], ...changes, pod_counts: { ...pod_counts, total } };
+  return { namespace: "prod", kind: "Deployment", workload: name, service: name, profiling_expected: true, versions: {}, covered_by: { sidecar: 0, agent: 0, other: 0 }, rollouts: [], pods: [], ...changes, pod_counts: { ...pod_counts, total } };
 };
 
 const sidecars = (rows: readonly (readonly [cluster: string, namespace: string, service: string, sampler: string, pods: number, age: number])[]): SidecarsAnswer => ({
@@ -20,7 +20,7 @@ const sidecars = (rows: readonly (readonly [cluster: string, namespace: string, 
 });
 
 const ROWS = buildCoverage(
-  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [{ pod: "shop-1", version: "", node: "", phase: "Running", status: "no_sidecar", problem: "none", hint: "kubectl x", last_seen: null, sidecar: null }] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 })],
+  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [{ pod: "shop-1", version: "", node: "", phase: "Running", status: "no_sidecar", covered_by: null, problem: "none", hint: "kubectl x", last_seen: null, sidecar: null }] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 })],
   sidecars([["eu", "prod", "shop", "sidelight 1", 6, 10], ["eu", "prod", "shop", "sidelight 2", 2, 5], ["us", "lab", "vm", "sidelight 1", 4, 5], ["us", "lab", "gone", "sidelight 1", 1, 5000]]),
 );
 

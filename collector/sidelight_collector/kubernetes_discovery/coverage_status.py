@@ -1,4 +1,4 @@
-"""Coverage of pods: profiled, without a sidecar, or with a failing one.
+"""Coverage of pods: profiled (and by what), or why not.
 
 Grouped by workload.
 """
@@ -31,6 +31,14 @@ class CoverageState(StrEnum):
     ENDED = "finished"
 
 
+class Coverer(StrEnum):
+    """A sidecar, the node's agent, or a program that sends profiles itself."""
+
+    SIDECAR = "sidecar"
+    AGENT = "agent"
+    OTHER = "other"
+
+
 UNPROFILED_STATES: Final = (CoverageState.NO_SIDECAR, CoverageState.DEAD, CoverageState.STALE)
 """States that need a user's attention."""
 SORT_ORDER: Final = (*UNPROFILED_STATES, CoverageState.STARTING, CoverageState.PROFILED, CoverageState.ENDED)
@@ -38,13 +46,17 @@ SORT_ORDER: Final = (*UNPROFILED_STATES, CoverageState.STARTING, CoverageState.P
 
 @dataclass(frozen=True, slots=True)
 class PodCoverage:
-    """A pod and its state, with a problem and a hint if a user has to act."""
+    """A pod and its state, with a problem and a hint if a user has to act.
+
+    `covered_by` is what profiles the pod, or should; None if nothing does.
+    """
 
     pod: Pod
     state: CoverageState
     problem: str = ""
     hint: str = ""
     last_seen: float | None = None
+    covered_by: Coverer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +73,12 @@ class WorkloadCoverage:
     is_expected: bool
     pods: tuple[PodCoverage, ...]
 
+    def count_coverers(self) -> dict[str, int]:
+        """Count the profiled pods by what profiles them."""
+        profiled = (pod for pod in self.pods if pod.state is CoverageState.PROFILED)
+        counts = Counter(pod.covered_by for pod in profiled)
+        return {str(coverer): counts[coverer] for coverer in Coverer}
+
     def count_pods(self, state: CoverageState) -> int:
         return sum(pod.state is state for pod in self.pods)
 
@@ -70,10 +88,13 @@ class WorkloadCoverage:
         return self.is_expected and any(pod.state in UNPROFILED_STATES for pod in self.pods)
 
 
-def assess_pod(pod: Pod, last_seen: LastSeenByPod, now: float, stale_seconds: float) -> PodCoverage:
+def assess_pod(
+    pod: Pod, last_seen: LastSeenByPod, now: float, stale_seconds: float, agent: Pod | None = None
+) -> PodCoverage:
     """Determine the state of a pod.
 
     `last_seen` and `now` are in Unix seconds. A sidecar is stale after `stale_seconds` without a report.
+    `agent` is the pod of the node agent that should profile this pod if it has no sidecar.
     """
     sidecar = pod.sidecar
     seen_at = max(
@@ -82,23 +103,31 @@ def assess_pod(pod: Pod, last_seen: LastSeenByPod, now: float, stale_seconds: fl
     )
     if pod.has_ended:
         return PodCoverage(pod, CoverageState.ENDED, last_seen=seen_at)
+    is_recent = seen_at is not None and now - seen_at <= stale_seconds
+
+    def cover(
+        state: CoverageState, coverer: Coverer | None, problem: str = "", hint: str = ""
+    ) -> PodCoverage:
+        return PodCoverage(pod, state, problem, hint, seen_at, coverer)
+
     if sidecar is None or (sidecar.origin == "ephemeral" and sidecar.state == "terminated"):
-        if seen_at is not None and now - seen_at <= stale_seconds:
-            return PodCoverage(pod, CoverageState.PROFILED, last_seen=seen_at)
-        if pod.phase != "Running":
-            return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
-        return PodCoverage(pod, CoverageState.NO_SIDECAR, *_explain_missing_sidecar(pod), last_seen=seen_at)
+        coverer = Coverer.AGENT if agent else None
+        if is_recent:
+            return cover(CoverageState.PROFILED, coverer or Coverer.OTHER)
+        if pod.phase != "Running" or (agent and now - (pod.ready or pod.created) <= stale_seconds):
+            return cover(CoverageState.STARTING, coverer)
+        if agent:
+            return cover(CoverageState.STALE, coverer, *_explain_stale_agent(pod, agent))
+        return cover(CoverageState.NO_SIDECAR, None, *_explain_missing_sidecar(pod))
     if sidecar.state == "running":
-        if seen_at is not None and now - seen_at <= stale_seconds:
-            return PodCoverage(pod, CoverageState.PROFILED, last_seen=seen_at)
+        if is_recent:
+            return cover(CoverageState.PROFILED, Coverer.SIDECAR)
         if now - (sidecar.since or pod.created) <= stale_seconds:
-            return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
-        return PodCoverage(
-            pod, CoverageState.STALE, *_explain_stale_sidecar(pod, now, seen_at), last_seen=seen_at
-        )
+            return cover(CoverageState.STARTING, Coverer.SIDECAR)
+        return cover(CoverageState.STALE, Coverer.SIDECAR, *_explain_stale_sidecar(pod, now, seen_at))
     if sidecar.state == "waiting" and sidecar.reason in _STARTING_REASONS and not sidecar.restarts:
-        return PodCoverage(pod, CoverageState.STARTING, last_seen=seen_at)
-    return PodCoverage(pod, CoverageState.DEAD, *_explain_dead_sidecar(pod, sidecar), last_seen=seen_at)
+        return cover(CoverageState.STARTING, Coverer.SIDECAR)
+    return cover(CoverageState.DEAD, Coverer.SIDECAR, *_explain_dead_sidecar(pod, sidecar))
 
 
 def group_by_workload(
@@ -115,13 +144,19 @@ def group_by_workload(
     pods that satisfy `predicate` count.
     """
     injection_by_namespace = {namespace.name: namespace.inject_label for namespace in inventory.namespaces}
+    agents = {pod.node: pod for pod in inventory.pods if pod.is_node_agent and pod.phase == "Running"}
+
+    def find_agent(pod: Pod) -> Pod | None:
+        requested = pod.inject_label or injection_by_namespace.get(pod.namespace, "")
+        return agents.get(pod.node) if requested == "true" else None
+
     members: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
     for pod in inventory.pods:
         if predicate(pod):
             members[pod.namespace, pod.kind, pod.workload, pod.service].append(pod)
     workloads = []
     for (namespace, kind, workload, service), pods in members.items():
-        coverages = [assess_pod(pod, last_seen, now, stale_seconds) for pod in pods]
+        coverages = [assess_pod(pod, last_seen, now, stale_seconds, find_agent(pod)) for pod in pods]
         expected = service in services or any(_is_expected(pod, injection_by_namespace) for pod in pods)
         coverages.sort(key=lambda coverage: (SORT_ORDER.index(coverage.state), coverage.pod.name))
         workloads.append(WorkloadCoverage(namespace, kind, workload, service, expected, tuple(coverages)))
@@ -191,4 +226,12 @@ def _explain_stale_sidecar(pod: Pod, now: float, seen_at: float | None) -> tuple
         f"the sidecar of {pod.name} runs and has not reported {ago}",
         f"kubectl -n {pod.namespace} logs {pod.name} -c {SIDECAR} says whether it reaches the collector, "
         "whether its token is taken, and whether it finds a process to sample.",
+    )
+
+
+def _explain_stale_agent(pod: Pod, agent: Pod) -> tuple[str, str]:
+    return (
+        f"the node agent {agent.name} has not reported {pod.name}",
+        f"kubectl -n {agent.namespace} logs {agent.name} says whether it reaches the collector, and "
+        "whether it finds a Python process in the pod.",
     )

@@ -105,6 +105,7 @@ class Pod:
     containers: tuple[str, ...]
     sampled_container: str
     sidecar: SidecarContainer | None
+    is_node_agent: bool = False
 
     @property
     def has_ended(self) -> bool:
@@ -216,6 +217,7 @@ def parse_pod(item: ApiObject) -> Pod:
         containers=_list_containers(spec),
         sampled_container=_intern(naming.target_container(item)),
         sidecar=_find_sidecar(spec, status, injected=injection_status == "injected"),
+        is_node_agent=label_names.NODE_AGENT.items() <= labels.items(),
     )
 
 

@@ -134,6 +134,7 @@ def workload_to_json(
         "versions": dict(sorted(versions.items())),
         "pod_counts": {"total": len(running)}
         | {str(state): coverage.count_pods(state) for state in CoverageState},
+        "covered_by": coverage.count_coverers(),
         "rollouts": [rollout_to_json(rollout) for rollout in rollouts[:MAX_ROLLOUTS]],
         "pods": [_pod_to_json(pod) for pod in coverage.pods[:max_pods]],
     }
@@ -160,6 +161,7 @@ def _pod_to_json(coverage: PodCoverage) -> dict[str, Any]:
         "node": pod.node,
         "phase": pod.phase,
         "status": coverage.state,
+        "covered_by": coverage.covered_by,
         "problem": coverage.problem,
         "hint": coverage.hint,
         "last_seen": None if coverage.last_seen is None else _format_time(coverage.last_seen),

@@ -1930,6 +1930,11 @@ export interface components {
             readonly phase: string;
             /** @enum {string} */
             readonly status: "profiled" | "starting" | "no_sidecar" | "dead" | "stale" | "finished";
+            /**
+             * @description What profiles the pod, or should: its sidecar, its node's agent, or a program that sends profiles by itself. Null if nothing does.
+             * @enum {string|null}
+             */
+            readonly covered_by: "sidecar" | "agent" | "other" | null;
             readonly problem: string;
             /** @description What to do. */
             readonly hint: string;
@@ -1979,6 +1984,12 @@ export interface components {
                 readonly dead: number;
                 readonly stale: number;
                 readonly finished: number;
+            };
+            /** @description Number of profiled pods by what profiles them. */
+            readonly covered_by: {
+                readonly sidecar: number;
+                readonly agent: number;
+                readonly other: number;
             };
             /** @description Rollouts, latest first, at most 10. */
             readonly rollouts: readonly components["schemas"]["Rollout"][];
@@ -7978,6 +7989,11 @@ export interface operations {
                      *             "stale": 0,
                      *             "finished": 0
                      *           },
+                     *           "covered_by": {
+                     *             "sidecar": 1,
+                     *             "agent": 0,
+                     *             "other": 0
+                     *           },
                      *           "rollouts": [
                      *             {
                      *               "namespace": "shop",
@@ -7996,6 +8012,7 @@ export interface operations {
                      *               "node": "n1",
                      *               "phase": "Running",
                      *               "status": "no_sidecar",
+                     *               "covered_by": null,
                      *               "problem": "shop-7d9f-x2 has no sidecar",
                      *               "hint": "Label its namespace or its pod template sidelight.dev/inject=true, then: kubectl -n shop rollout restart deployment/shop",
                      *               "last_seen": null,
@@ -8007,6 +8024,7 @@ export interface operations {
                      *               "node": "n2",
                      *               "phase": "Running",
                      *               "status": "profiled",
+                     *               "covered_by": "sidecar",
                      *               "problem": "",
                      *               "hint": "",
                      *               "last_seen": "2026-11-21T09:30:30Z",

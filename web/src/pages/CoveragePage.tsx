@@ -150,7 +150,7 @@ function WorkloadRow({ row, until }: { row: CoverageRow; until: number }) {
       <td><bdi>{namespace === "" ? "" : `${namespace}/`}{workload || <span class="quiet">{strings.reportedBySidecars}</span>}</bdi> {kind !== "" && kind !== "Deployment" && <span class="quiet">{kind}</span>}</td>
       <td class="number" data-head={strings.profiledHead.slice(1)}>{count(pods.profiled)}/{count(pods.total)}</td>
       <td title={row.problem}>{row.isExpected || pods.no_sidecar === 0 ? describeStates(pods) : <span class="quiet">{strings.notExpected}</span>}</td>
-      <td data-head={strings.sidecar}><bdi>{row.samplers.join(", ") || strings.none}</bdi> <span class="quiet">{row.modes.join(", ")}</span></td>
+      <td data-head={strings.sidecar}><bdi>{row.samplers.join(", ") || strings.none}</bdi> <span class="quiet">{row.modes.join(", ")}{row.byAgent > 0 && <> {strings.byAgent(row.byAgent)}</>}</span></td>
       <td class="number" data-head={strings.overheadHead.slice(1)} title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(percent(row.stoppedShare, 2), seconds(row.longestStop ?? 0))}</td>
       <td class="number" data-head={strings.failedTicksHead.slice(1)}>{row.failedShare === null ? strings.none : percent(row.failedShare)}</td>
       <td class="number" data-head={strings.lastWindowHead.slice(1)} title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>

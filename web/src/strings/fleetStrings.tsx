@@ -24,6 +24,7 @@ export const podsHead = "#Pods";
 export const profiledHead = "#Profiled";
 export const missingHead = "Not profiled";
 export const sidecar = "Sidecar";
+export const byAgent = (pods: number) => `${plural(pods, "pod")} by node agent`;
 export const overheadHead = "#Overhead";
 export const overheadHint = "Share of time that processes were stopped to be read, and the longest stop";
 export const failedTicksHead = "#Failed ticks";

@@ -80,6 +80,7 @@ export const notGrouped = "no groups";
 // Workloads
 export const discoveryProblems = (problems: number) => `⚠ Discovery: ${plural(problems, "problem")} ▾`;
 export const noSidecar = "no sidecar";
+export const podStatus = (status: string, coverer: string | null) => (coverer === "agent" ? `${status} (node agent)` : status);
 export const sidecarNotRunning = "sidecar not running";
 export const sidecarStale = "sidecar stale";
 export const podsWithProblem = (pods: Printable, total: number, problem: Printable) => `${pods}/${plural(total, "pod")}: ${problem}`;

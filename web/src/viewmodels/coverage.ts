@@ -32,6 +32,8 @@ export interface CoverageRow {
   readonly service: string;
   readonly isExpected: boolean;
   readonly pods: PodCounts;
+  /** Profiled pods that a node agent covers. */
+  readonly byAgent: number;
   readonly samplers: readonly string[];
   readonly modes: readonly string[];
   /** The worst of its sidecars; null where none reports it. */
@@ -70,7 +72,7 @@ export function buildCoverage(workloads: readonly Workload[], sidecars: Sidecars
     return {
       key: `${workload.namespace} ${workload.kind} ${workload.workload} ${workload.service}`,
       namespace: workload.namespace, workload: workload.workload, kind: workload.kind, service: workload.service, isExpected: workload.profiling_expected,
-      pods: { total, profiled, starting, stale, dead, no_sidecar }, ...describeSidecars(sidecars, own),
+      pods: { total, profiled, starting, stale, dead, no_sidecar }, byAgent: workload.covered_by.agent, ...describeSidecars(sidecars, own),
       problem: worst?.problem ?? "", hint: worst?.hint ?? "", attachablePod: workload.pods.find(({ status }) => status === "no_sidecar")?.pod ?? "",
     };
   });
@@ -82,7 +84,7 @@ export function buildCoverage(workloads: readonly Workload[], sidecars: Sidecars
     const isStale = (sidecars?.until ?? 0) - (about.lastSeen ?? 0) > STALE_SECONDS;
     rows.push({
       key, ...about, cluster, namespace, workload: "", kind: "", service, isExpected: true,
-      pods: { ...NO_PODS, total: pods, [isStale ? "stale" : "profiled"]: pods }, problem: "", hint: "", attachablePod: "",
+      pods: { ...NO_PODS, total: pods, [isStale ? "stale" : "profiled"]: pods }, byAgent: 0, problem: "", hint: "", attachablePod: "",
     });
   }
   const missing = ({ pods, isExpected }: CoverageRow) => (isExpected ? 1 : 0) * (pods.total - pods.profiled - pods.starting);

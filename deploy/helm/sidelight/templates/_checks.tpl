@@ -67,6 +67,9 @@
 {{- if and $own (ne $.Values.kubernetes.audience $.Values.sidecar.serviceAccountToken.audience) }}
 {{- fail "sidecar.serviceAccountToken.audience: the collector accepts only tokens for kubernetes.audience; set both to the same value" }}
 {{- end }}
+{{- if and $.Values.agent.enabled (not $.Values.agent.collector) (not $.Values.kubernetes.identity) }}
+{{- fail "agent.enabled: the collector knows an agent by its token; set kubernetes.identity" }}
+{{- end }}
 {{- if and $.Values.kubernetes.attach (not (or $.Values.kubernetes.attachNamespaces $.Values.kubernetes.namespaces)) }}
 {{- fail "kubernetes.attachNamespaces: name the namespaces whose pods may get a container with SYS_PTRACE; [\"*\"] means all" }}
 {{- end }}

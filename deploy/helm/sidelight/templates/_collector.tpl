@@ -102,6 +102,14 @@ spec:
         - name: SIDELIGHT_KUBERNETES_NAMESPACES
           value: {{ join "," .namespaces | quote }}
         {{- end }}
+        {{- $agents := .nodeAgents }}
+        {{- if $root.Values.agent.enabled }}
+        {{- $agents = prepend $agents (printf "%s/%s" $root.Release.Namespace (include "sidelight.name" (dict "root" $root "part" "agent"))) }}
+        {{- end }}
+        {{- with $agents }}
+        - name: SIDELIGHT_NODE_AGENTS
+          value: {{ join "," . | quote }}
+        {{- end }}
         {{- if not .discovery }}
         - name: SIDELIGHT_DISCOVERY
           value: "false"
@@ -432,7 +440,7 @@ capture: {{ . }}
 {{- list "listen" "path_prefix" "role" "store" "s3_endpoint" "cache_dir" "cache_disk_bytes"
     "allow_anonymous_writes" "allow_anonymous_reads" "tls_cert_file" "tls_key_file" "write_tokens_file" "read_tokens_file" "capture_tokens_file"
     "profile_metrics_file" "read_rules_file" "read_proxy_header" "read_proxy_groups_header" "trusted_proxies"
-    "kubernetes" "token_audience" "kubernetes_namespaces" "discovery" "discovery_namespaces"
+    "kubernetes" "token_audience" "node_agents" "kubernetes_namespaces" "discovery" "discovery_namespaces"
     "attach_image" "attach_namespaces" "attach_collector_url" "attach_ca_file"
     "public_url" "alertmanager_url" "deploy_webhook_url" "deploy_webhook_secret_file" | toJson }}
 {{- end }}
