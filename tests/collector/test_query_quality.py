@@ -108,6 +108,29 @@ def test_what_lowered_the_rate_what_was_left_out_and_what_read_are_said() -> Non
     assert (found["other_samples"], found["preempted_seconds"]) == (7, 1)
 
 
+def test_the_timeline_marks_the_time_in_which_triggers_raised_the_rate() -> None:
+    store = stored(
+        [
+            *(window(at=at) for at in (0, 60)),
+            *(window(at=at, trigger="cpu", trigger_reason="CPU 99 %") for at in (10, 20)),
+            window(at=20, pod="pod-2", trigger="cpu"),
+            window(at=40, pod="pod-2", trigger="cpu"),
+            window(at=20, pod="pod-3", trigger="cpu+rss"),
+        ]
+    )
+    step = 10 * SECOND_NS
+    timeline = asked(
+        store,
+        lambda reading: query_timeline(reading, question(start=0, end=70), WALL, step_ns=step, max_steps=100),
+    )
+    start = timeline["start"][0]
+    boosts = [
+        (one["trigger"], one["started"] - start, one["ended"] - start, one["pods"])
+        for one in timeline["boosts"]
+    ]
+    assert boosts == [("cpu", 10, 30, 2), ("cpu+rss", 20, 30, 1), ("cpu", 40, 50, 1)]
+
+
 def test_a_process_shipped_by_thread_is_watched_once() -> None:
     split, whole = side(by_thread()), side([window(BOTH, quality=quality(**WHOLE))])
     assert (split.pop("windows"), whole.pop("windows")) == (2, 1)

@@ -1,5 +1,6 @@
 """The timeline: samples, pods and quality over time, in steps of equal length."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, TypedDict, cast
 
@@ -7,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.answers.catalog import VersionLifetime, list_versions
-from sidelight_collector.arrow_ops import add_columns, combine_chunks, is_equal_string, to_ints
+from sidelight_collector.arrow_ops import add_columns, combine_chunks, is_equal_string, to_ints, to_strings
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import BadParameter
@@ -17,6 +18,7 @@ from sidelight_collector.query.sampling_quality import (
     list_nonempty_strings,
     summarize_quality,
 )
+from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.window_endpoints import count_matching_samples, find_least_step_ns
@@ -31,6 +33,7 @@ STEP_SECONDS: Final = (
 """Step lengths in seconds that are easy to read on an axis."""
 TARGET_POINTS: Final = 240
 HOUR_SECONDS: Final = 3600
+MAX_BOOSTS: Final = 100
 
 
 class VersionRollout(TypedDict):
@@ -54,6 +57,18 @@ class VersionWithRollouts(VersionLifetime):
     rollouts: list[VersionRollout]
 
 
+class TriggerBoost(TypedDict):
+    """Adjacent steps in which triggers raised the sampling rate of pods.
+
+    `trigger` is the label of their windows, such as `cpu` or `cpu+rss`. Times are in Unix seconds.
+    """
+
+    trigger: str
+    started: float
+    ended: float
+    pods: int
+
+
 class Timeline(TypedDict):
     """Columns by step; a window counts entirely in the step in which it began.
 
@@ -61,6 +76,7 @@ class Timeline(TypedDict):
     `seconds / pod_seconds` is the rate. `coverage` and `stopped_share` are per step; `modes` and `quality`
     are those of the whole range. `ready_task_seconds / pod_seconds` is the mean number of ready tasks,
     `longest_ready_seconds` the longest time that one waited for its event loop, None without readings.
+    `boosts` has the last MAX_BOOSTS, in order.
     """
 
     type: str
@@ -76,6 +92,7 @@ class Timeline(TypedDict):
     ready_task_seconds: list[float]
     longest_ready_seconds: list[float | None]
     versions: list[VersionWithRollouts]
+    boosts: list[TriggerBoost]
     modes: list[str]
     quality: QualitySummary
     basis: DataBasis
@@ -143,6 +160,7 @@ def query_timeline(
         "ready_task_seconds": ready_task_seconds,
         "longest_ready_seconds": longest_ready_seconds,
         "versions": [_add_rollouts(version, rollouts) for version in list_versions(table)],
+        "boosts": _list_boosts(process_rows, first, step / SECOND_NS),
         "modes": list_nonempty_strings(process_rows["mode"]),
         "quality": summarize_quality(table, process_rows),
         "basis": build_basis([selected], kind, context.unreadable_count),
@@ -152,6 +170,31 @@ def query_timeline(
 def _add_rollouts(version: VersionLifetime, rollouts: Sequence[VersionRollout]) -> VersionWithRollouts:
     version_rollouts = [rollout for rollout in rollouts if rollout["version"] == version["version"]]
     return {**version, "rollouts": version_rollouts}
+
+
+def _list_boosts(process_rows: pa.Table, first: int, step_seconds: float) -> list[TriggerBoost]:
+    """List the boosts by the label `trigger`; `first` numbers the first step."""
+    triggers = get_label_column(process_rows, "trigger")
+    rows = process_rows.select(["step", "pod"]).append_column("trigger", triggers)
+    rows = rows.filter(pc.invert(is_equal_string(triggers, "")))
+    grouped = rows.group_by(["trigger", "step", "pod"], use_threads=False).aggregate([])
+    pods: dict[tuple[str, int], set[str]] = defaultdict(set)
+    columns = to_strings(grouped["trigger"]), to_ints(grouped["step"]), to_strings(grouped["pod"])
+    for trigger, at, pod in zip(*columns, strict=True):
+        pods[trigger, at].add(pod)
+    boosts: list[TriggerBoost] = []
+    previous, members = ("", 0), set[str]()
+    for trigger, at in sorted(pods):
+        started = (first + at) * step_seconds
+        if (trigger, at - 1) == previous:
+            members |= pods[trigger, at]
+            boosts[-1] |= {"ended": started + step_seconds, "pods": len(members)}
+        else:
+            members = pods[trigger, at]
+            ended = started + step_seconds
+            boosts.append({"trigger": trigger, "started": started, "ended": ended, "pods": len(members)})
+        previous = trigger, at
+    return sorted(boosts, key=lambda boost: boost["started"])[-MAX_BOOSTS:]
 
 
 def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:

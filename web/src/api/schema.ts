@@ -1436,6 +1436,16 @@ export interface components {
             readonly longest_ready_seconds: readonly (number | null)[];
             /** @description Versions in order of first appearance. */
             readonly versions: readonly components["schemas"]["TimelineVersion"][];
+            /** @description Times in which triggers raised the sampling rate, the last 100 in order. */
+            readonly boosts: readonly {
+                /** @description Label of the windows: one trigger, or several joined by +. */
+                readonly trigger: string;
+                /** @description Unix seconds, the start of a step. */
+                readonly started: number;
+                /** @description Unix seconds, the end of a step. */
+                readonly ended: number;
+                readonly pods: number;
+            }[];
             /** @description Sampling modes in the whole range. */
             readonly modes: readonly string[];
             readonly quality: components["schemas"]["Quality"];
@@ -3954,6 +3964,14 @@ export interface operations {
                      *               "ended": 1795253412
                      *             }
                      *           ]
+                     *         }
+                     *       ],
+                     *       "boosts": [
+                     *         {
+                     *           "trigger": "cpu",
+                     *           "started": 1795253400,
+                     *           "ended": 1795255200,
+                     *           "pods": 1
                      *         }
                      *       ],
                      *       "modes": [

@@ -74,6 +74,7 @@ export const stepData = (rate: Printable, pods: number, samples: number) => `${r
 export const readyTasks = (tasks: Printable, longest: Printable) => `${tasks} ready tasks, which waited up to ${longest} for the event loop`;
 export const longestLag = (longest: Printable) => ` · line: event-loop lag, up to ${longest}`;
 export const noTasksRead = "no tasks were read";
+export const boostAt = (trigger: Printable, pods: number) => `trigger ${trigger}: ${plural(pods, "pod")} sampled at a higher rate`;
 export const noteAt = (text: Printable) => `note: ${text}`;
 export const overheadPaused = (stoppedShare: Printable) => `overhead: paused ${stoppedShare}`;
 export const noVersionLabelled = "(no version)";

@@ -98,10 +98,12 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const pointed = at !== null && at < start.length ? at : null;
   const hasSamples = pointed !== null && value[pointed] !== null;
   const notes = noteMarks(serviceNotes.value ?? [], visible);
+  const boosts = timeline.boosts.map(({ trigger, pods, started, ended }) => ({ from: started, until: ended, text: strings.boostAt(trigger, pods) }));
   const describeStep = (i: number) => [
     formatWithZone(start[i]), value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i]),
     ...(type === "tasks" ? [lagOf(timeline, i)] : []),
     ...notes.filter((note) => overlaps(note, { from: start[i], until: start[i] + step })).map(({ text }) => strings.noteAt(text)),
+    ...boosts.filter(({ from, until }) => from < start[i] + step && until > start[i]).map(({ text }) => text),
   ].join(" · ");
   const lag = type === "tasks" ? timeline.longest_ready_seconds : [];
   const longest = Math.max(...lag.map((wait) => wait ?? 0), 0);
@@ -125,6 +127,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
       onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
       {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} lag={lag} markers={markers} notes={notes} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} notes={notes} boosts={boosts} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
     </div>
   );

@@ -15,6 +15,10 @@ const NOTE_PIXELS = 5;
 export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], gaps, brush, cursor }: {
   width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[]; lag?: readonly (number | null)[];
   markers: readonly Marker[]; notes?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
+/** The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does. */
+export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, markers, notes = [], boosts = [], gaps, brush, cursor }: {
+  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[];
+  markers: readonly Marker[]; notes?: readonly Span[]; boosts?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
 }) {
   const maximum = Math.max(...value.map((rate) => rate ?? 0), 0);
   const top = maximum > 0 ? rounded(maximum * 1.05) : 1;
@@ -46,6 +50,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
       {markers.flatMap(({ rollouts = [] }) => rollouts.map((span) => span.until >= range.from && span.from < range.until && spanRectangle(span, "rollout")))}
       {markers.map((marker, i) => !marker.isEarlier && <line key={marker.at} class={i === 0 ? "marker first" : "marker"} x1={x(marker.at)} x2={x(marker.at)} y1={0} y2={height} />)}
       {isStrip && newest && <text class="newest" x={Math.min(x(newest.at) + 4, width - 90)} y={11}>{newest.text.slice(0, 14)}</text>}
+      {boosts.map((boost) => <rect key={boost.from} class="boost-mark" x={x(boost.from)} y={height - 3} width={Math.max(x(boost.until) - x(boost.from), 2)} height={3} />)}
       {notes.map((note, at) => <path key={at} class="note-mark" d={`M${(x(note.from) - NOTE_PIXELS).toFixed(1)} 0H${Math.max(x(note.until), x(note.from) + NOTE_PIXELS).toFixed(1)}v3H${(x(note.from) + NOTE_PIXELS / 2).toFixed(1)}L${x(note.from).toFixed(1)} ${NOTE_PIXELS * 2}z`} />)}
       {brush && spanRectangle(brush, "brush")}
       {cursor !== null && cursor < start.length && <line class="cursor" x1={x(start[cursor] + step / 2)} x2={x(start[cursor] + step / 2)} y1={0} y2={height} />}
