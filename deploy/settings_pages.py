@@ -9,6 +9,7 @@ from sidelight.settings import format_flag, format_variable, parse_byte_size
 from sidelight_collector.doctor.settings import DoctorSettings as Doctor
 from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_injector.settings import Settings as Injector
+from sidelight_sidecar.agent.settings import AgentSettings as Agent
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 CHART = "chart"
@@ -128,6 +129,25 @@ SIDECAR = Page(
     chart_settings="sidecar.settings",
     defaults={"pod": "host name"},
 )
+AGENT = Page(
+    program="agent",
+    settings=Agent,
+    groups={
+        "Node": "node kubernetes include_children max_processes scan_.* attach_.* label",
+        **{title: names for title, names in SIDECAR.groups.items() if title not in ("Processes", "Labels")},
+    },
+    chart_values={
+        "ca_certificates": CHART,
+        "ca_file": "agent.caBundle",
+        "collector": "agent.collector",
+        "kubernetes": CHART,
+        "listen": CHART,
+        "node": CHART,
+        "spool_dir": CHART,
+        "token_file": CHART,
+    },
+    chart_settings="agent.settings",
+)
 INJECTOR = Page(
     program="injector",
     settings=Injector,
@@ -166,7 +186,7 @@ DOCTOR = Page(
         "Price": "price_.* retention_.* flush_.* collectors",
     },
 )
-PAGES = (COLLECTOR, SIDECAR, INJECTOR, DOCTOR)
+PAGES = (COLLECTOR, SIDECAR, AGENT, INJECTOR, DOCTOR)
 
 _UNITS = {"seconds": " s", "ms": " ms", "days": " days", "percent": " %", "rate": " Hz"}
 """Units by the last word of a setting's name."""

@@ -24,9 +24,10 @@ Which values does the chart have? For operators who install Sidelight.
 - [rendered/](../rendered): the resources of each mode.
 
 The chart refuses values that are not listed here. Settings of the programs
-([collector](../../../docs/collector.md#options), [sidecar](../../../docs/sidecar.md#options)) go into
-`collector.settings`, `compactor.settings` and `sidecar.settings`, in snake_case. `make chart` writes this
-page from [values.yaml](values.yaml).
+([collector](../../../docs/collector.md#options), [sidecar](../../../docs/sidecar.md#options),
+[agent](../../../docs/settings/agent.md)) go into `collector.settings`, `compactor.settings`,
+`sidecar.settings` and `agent.settings`, in snake_case. `make chart` writes this page from
+[values.yaml](values.yaml).
 """
 
 

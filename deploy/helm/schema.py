@@ -1,7 +1,7 @@
 """Writes the names of the programs' settings into the chart's schema: a slip of the pen is refused.
 
 `schema.py [FILE]` changes FILE, or the schema of the chart: its definitions collectorSettings,
-sidecarSettings and injectorSettings.
+sidecarSettings, injectorSettings and agentSettings.
 """
 
 import dataclasses
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_injector.settings import Settings as Injector
+from sidelight_sidecar.agent.settings import AgentSettings as Agent
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 SCHEMA = Path(__file__).resolve().parent / "sidelight" / "values.schema.json"
@@ -19,7 +20,8 @@ SCHEMA = Path(__file__).resolve().parent / "sidelight" / "values.schema.json"
 def main(argv: list[str]) -> None:
     target = Path(argv[0]) if argv else SCHEMA
     schema = json.loads(target.read_text(encoding="utf-8"))
-    for part, settings in (("collector", Collector), ("sidecar", Sidecar), ("injector", Injector)):
+    programs = {"collector": Collector, "sidecar": Sidecar, "injector": Injector, "agent": Agent}
+    for part, settings in programs.items():
         schema["definitions"][f"{part}Settings"] = {
             "type": "object",
             "additionalProperties": False,

@@ -16,6 +16,7 @@ import yaml
 from sidelight import __version__
 from sidelight.settings import format_variable, parse_settings
 from sidelight_collector.settings.collector import Settings as Collector
+from sidelight_sidecar.agent.settings import AgentSettings, parse_agent_settings
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
 
 CLUSTER = ("--kube-version", "1.34.0")
@@ -308,6 +309,19 @@ def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode, part):
     given = [entry["name"] for entry in _container(mode, part)["env"]]
     assert {name for name in given if name.startswith("SIDELIGHT_")} <= known
     assert len(given) == len(set(given))
+
+
+def test_the_node_agent_takes_the_settings_that_the_chart_gives_it():
+    documents = yaml.safe_load_all((RENDERED / "agent.yaml").read_text(encoding="utf-8"))
+    [pod] = [one["spec"]["template"]["spec"] for one in documents if one["kind"] == "DaemonSet"]
+    [container] = pod["containers"]
+    environment = {entry["name"]: entry.get("value", "node-1") for entry in container["env"]}
+    known = {format_variable(field) for field in dataclasses.fields(AgentSettings)}
+    assert environment.keys() <= known
+    settings = parse_agent_settings([], environment)
+    mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert str(settings.spool_dir) in mounts
+    assert str(settings.token_file.parent) in mounts
 
 
 @pytest.mark.parametrize(("mode", "part"), PARTS)

@@ -29,6 +29,7 @@ RENDERED = ROOT / "deploy" / "helm" / "rendered"
 TARGET = {"namespace", "pod", "workload"}
 """What a scrape adds to every series: the monitors of the chart see to it."""
 SHOP = 'namespace="shop",workload="checkout",pod="checkout-1"'
+AGENT = 'namespace="agents",workload="agent",pod="agent-1"'
 HERE = 'namespace="profiling",pod="collector-1"'
 
 ALERTS = {
@@ -105,6 +106,8 @@ WELL = {
     f"sidelight_sidecar_spool_bytes{{{SHOP}}}": "100000x90",
     f'sidelight_sidecar_refused_windows_total{{{SHOP},reason="too_old"}}': "3x90",
     f"sidelight_sidecar_sampler_cpu_ratio{{{SHOP}}}": "0.009x90",
+    f"sidelight_sidecar_sampler_cpu_ratio{{{AGENT}}}": "0.05x90",
+    f'sidelight_sidecar_agent_pods{{{AGENT},decision="profiled"}}': "20x90",
     f"sidelight_sidecar_stopped_ratio{{{SHOP}}}": "0.009x90",
     f"sidelight_last_ingest_timestamp_seconds{{{HERE}}}": "0+60x90",
     f'sidelight_build_info{{{HERE},version="1"}}': "1x90",
@@ -234,6 +237,10 @@ def firing(tmp_path_factory) -> dict[str, list[Alert]]:
             "well": WELL,
             "no reviews": degraded("tokenreviews"),
             "no pods": degraded("pods"),
+            "busy agent": {
+                f"sidelight_sidecar_sampler_cpu_ratio{{{AGENT}}}": "0.1x60",
+                f'sidelight_sidecar_agent_pods{{{AGENT},decision="profiled"}}': "20x60",
+            },
         }.items()
     }
     return find_firing(tmp_path_factory.mktemp("rules"), _rule_resource()["spec"], cases)
@@ -252,6 +259,11 @@ def test_what_the_cluster_does_not_tell_is_as_bad_as_what_comes_of_it(case, seve
     """Without reviews sidecars wait; without pods only names are what sidecars say."""
     [fired] = [one for one in firing[case] if one.name == "SidelightIdentityDegraded"]
     assert fired.labels["severity"] == severity
+
+
+def test_a_node_agent_may_cost_more_than_a_sidecar_and_not_without_limit(firing):
+    [fired] = [one for one in firing["busy agent"] if one.name == "SidelightOverheadCpu"]
+    assert fired.labels["namespace"] == "agents"
 
 
 def test_no_alert_fires_when_all_is_well(firing):

@@ -8,7 +8,7 @@ import pytest
 from yaml import safe_load
 
 from deploy import settings_pages
-from deploy.settings_pages import CHART, COLLECTOR, DOCTOR, INJECTOR, PAGES, SIDECAR, Page
+from deploy.settings_pages import AGENT, CHART, COLLECTOR, DOCTOR, INJECTOR, PAGES, SIDECAR, Page
 from sidelight.settings import format_flag, format_variable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +68,7 @@ def test_a_default_has_the_form_that_users_write_and_its_unit(page, option, defa
     [
         (COLLECTOR, "_collector.tpl", r"define \"sidelight.collector.own\" -}}(.*?)toJson"),
         (SIDECAR, "_sidecar.tpl", r"\$own := list(.*?)}}"),
+        (AGENT, "agent-daemonset.yaml", r"\$own := list(.*?)}}"),
         (INJECTOR, "injector-deployment.yaml", r"\$set := list(.*?)}}"),
     ],
     ids=lambda value: value.program if isinstance(value, Page) else "",
