@@ -126,8 +126,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
       aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
       onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
-      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} lag={lag} markers={markers} notes={notes} gaps={emptySpans} brush={brushed} cursor={pointed} />}
-      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} markers={markers} notes={notes} boosts={boosts} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} lag={lag} markers={markers} notes={notes} boosts={boosts} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
     </div>
   );

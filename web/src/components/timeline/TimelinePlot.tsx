@@ -12,12 +12,8 @@ const NOTE_PIXELS = 5;
  * The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does.
  * The lag of the event loop, in seconds, is a line on a scale of its own.
  */
-export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], gaps, brush, cursor }: {
+export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], boosts = [], gaps, brush, cursor }: {
   width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[]; lag?: readonly (number | null)[];
-  markers: readonly Marker[]; notes?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
-/** The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does. */
-export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, markers, notes = [], boosts = [], gaps, brush, cursor }: {
-  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[];
   markers: readonly Marker[]; notes?: readonly Span[]; boosts?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
 }) {
   const maximum = Math.max(...value.map((rate) => rate ?? 0), 0);
