@@ -1,4 +1,4 @@
-"""Whether a pod asks to be profiled, and whether it has a sidecar; from the pod's JSON."""
+"""Whether a pod asks to be profiled, and whether it has a sidecar."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 
 def is_requested(pod_label: str | None, namespace_label: str | None) -> bool:
-    """Return whether a pod asks to be profiled, by its `INJECT` label or its namespace's.
+    """Return whether a pod asks to be profiled.
 
-    An unknown value of the pod's own label counts as a request, so that the mistake is reported.
+    The values are those of its own `INJECT` label and of its namespace's, None without the label. An unknown
+    value of the pod's own label counts as a request, so that the mistake is reported.
     """
     return pod_label != "false" if pod_label is not None else namespace_label == "true"
 

@@ -45,7 +45,7 @@ class ListWatchApi(Protocol):
 
 
 class ListScope(Protocol):
-    """The objects to follow: the path of their list, and selectors such as fieldSelector."""
+    """The objects to follow: the path of their list, and query parameters for it."""
 
     @property
     def list_path(self) -> str: ...

@@ -43,7 +43,10 @@ _ABOUT_PROCESS: Final = re.compile(r"(?:.* )?process (\d+)")
 
 
 def parse_pid(subject: str) -> int | None:
-    """Return the process that a subject of problems is about; None if it is about none."""
+    """Return the process that a problem is about, None if it is about none.
+
+    `subject` is that of a HealthBoard.
+    """
     match = _ABOUT_PROCESS.fullmatch(subject)
     return int(match[1]) if match else None
 

@@ -105,7 +105,10 @@ class SamplingParts:
 
 @dataclass(frozen=True, slots=True)
 class CaptureTasks:
-    """The poller for capture jobs, and tasks that run beside it; `done` ends the program."""
+    """The poller for capture jobs, and tasks beside it.
+
+    `done` ends the program.
+    """
 
     poller: CaptureTask
     periodic_tasks: Sequence[Callable[[], Coroutine[None, None, None]]] = ()

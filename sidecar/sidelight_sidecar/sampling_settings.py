@@ -45,7 +45,10 @@ def _check_growth(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingSettings(CollectorConnectionSettings):
-    """Sampling, sending and the HTTP port; the settings of sidecar and node agent include them."""
+    """Sampling, sending and the HTTP port.
+
+    The settings of sidecar and node agent include them.
+    """
 
     max_processes: int = setting(
         64, "most processes to profile at the same time", parse=house.parse_nonnegative_int

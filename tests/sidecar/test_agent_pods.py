@@ -12,8 +12,8 @@ from sidelight.settings import BadSetting
 from sidelight_kubernetes.kubernetes_client import ClusterUnavailable, WatchEvent
 from sidelight_model.errors import Reason
 from sidelight_sidecar.agent.node_pod import PodDecision, decide, parse_pod
-from sidelight_sidecar.agent.node_pods import NAMESPACES, PODS, NodePods, WatchedList
 from sidelight_sidecar.agent.pod_targets import PodTargets
+from sidelight_sidecar.agent.pod_watcher import NAMESPACES, PODS, PodWatcher, WatchedList
 from sidelight_sidecar.agent.settings import parse_agent_settings
 from sidelight_sidecar.discovery.pod_cgroup import PodContainer
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
@@ -94,7 +94,7 @@ class Node:
     """A node's pods as the API server shows them, and the targets among its processes."""
 
     def __init__(self, *pods: dict[str, Any], namespaces: Mapping[str, str] = {}) -> None:
-        self.pods = NodePods(Server(), "n1")
+        self.pods = PodWatcher(Server(), "n1")
         self.targets = PodTargets(self.pods, {"node": "n1"}, own_pid=99)
         self.pods.replace(ON_NODE, pods)
         self.pods.replace(
@@ -174,7 +174,7 @@ def test_without_the_api_server_the_last_known_pods_stay() -> None:
 
 
 def test_no_pod_is_profiled_before_the_namespaces_are_listed() -> None:
-    pods = NodePods(Server(), "n1")
+    pods = PodWatcher(Server(), "n1")
     targets = PodTargets(pods, {"node": "n1"}, own_pid=1)
     pods.replace(ON_NODE, [pod("cart")])
     assert targets.select([process(10, "cart")], {}) == {}

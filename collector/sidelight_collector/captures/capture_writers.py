@@ -53,7 +53,10 @@ class CaptureWriters:
 
 
 def _has_claimed(writer: WriterIdentity, claim: Claim) -> bool:
-    """Return whether the writer's pod took a capture: for itself or, as a node agent, for another."""
+    """Return whether the writer took a capture.
+
+    A node agent takes captures for the pods of its node.
+    """
     is_agent = isinstance(writer, NodeWriterIdentity)
     return claim.pod_key == (writer.namespace, writer.pod) or (
         is_agent and claim.agent.endswith(writer.qualify_agent_name(""))

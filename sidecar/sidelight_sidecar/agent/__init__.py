@@ -5,6 +5,6 @@ main         builds the parts; sampling and shipping are the sidecar's
 settings
 pod_captures polls the collector for capture jobs of each pod
 pod_targets  chooses the processes of pods, and their labels
-node_pods    watches the node's pods and the namespaces
+pod_watcher  watches the node's pods and the namespaces
 node_pod     the used fields of a pod, and whether it is profiled
 """

@@ -1,4 +1,4 @@
-"""The composition root of the node agent: the sidecar's sampling for the pods of a node."""
+"""The composition root of the node agent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ulid import ULID
 
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.labels import Labels
-from sidelight_sidecar.agent.node_pods import NodePods
 from sidelight_sidecar.agent.pod_captures import PodCapturePollers, PodProcesses
 from sidelight_sidecar.agent.pod_targets import PodTargets
+from sidelight_sidecar.agent.pod_watcher import PodWatcher
 from sidelight_sidecar.agent.settings import AgentSettings
 from sidelight_sidecar.captures.capture_poller import CapturePoller
 from sidelight_sidecar.discovery.procfs import ProcFs
@@ -38,7 +38,7 @@ async def serve(settings: AgentSettings) -> int:
     metrics = SidecarMetrics()
     pause_control = build_pause_control(settings, metrics)
     cluster = KubernetesClient.open(settings.kubernetes)
-    pods = NodePods(cluster, settings.node)
+    pods = PodWatcher(cluster, settings.node)
     targets = PodTargets(pods, settings.labels, os.getpid())
     budget = Budget(
         settings.budget_cpu_percent / 100,

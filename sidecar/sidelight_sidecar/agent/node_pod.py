@@ -81,7 +81,10 @@ def parse_pod(pod: naming.Pod) -> NodePod:
 
 
 def decide(pod: NodePod, namespace_label: str | None) -> PodDecision:
-    """Decide whether a pod is profiled; `namespace_label` is its namespace's `INJECT` label."""
+    """Decide whether a pod is profiled.
+
+    `namespace_label` is the value of its namespace's `INJECT` label.
+    """
     if pod.is_static or not is_requested(pod.inject_label, namespace_label):
         return PodDecision.NOT_REQUESTED
     if pod.has_sidecar:

@@ -1,4 +1,4 @@
-"""Polls the collector for capture jobs, with one poller for each pod that is sampled."""
+"""Polls the collector for the capture jobs of each sampled pod."""
 
 from __future__ import annotations
 

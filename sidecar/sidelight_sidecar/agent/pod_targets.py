@@ -14,7 +14,7 @@ from sidelight_model.errors import Reason
 from sidelight_model.labels import Labels
 from sidelight_model.regular_expressions.pattern import Pattern
 from sidelight_sidecar.agent.node_pod import NodePod, PodDecision
-from sidelight_sidecar.agent.node_pods import NodePods
+from sidelight_sidecar.agent.pod_watcher import PodWatcher
 from sidelight_sidecar.discovery.processes import (
     Proc,
     ProcessFilter,
@@ -60,7 +60,7 @@ class PodTarget:
 class PodTargets:
     """The target source of a node agent; `labels` are those of all its windows."""
 
-    def __init__(self, pods: NodePods, labels: Mapping[str, str], own_pid: int) -> None:
+    def __init__(self, pods: PodWatcher, labels: Mapping[str, str], own_pid: int) -> None:
         self._pods = pods
         self._labels = labels
         self._own_pid = own_pid

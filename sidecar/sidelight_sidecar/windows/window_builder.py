@@ -18,7 +18,10 @@ _MAIN_THREAD = "main"
 
 @dataclass(frozen=True, slots=True)
 class TargetLabels:
-    """The labels of a pod's windows, and a process's role (main, master or worker) and pid."""
+    """The labels of a pod's windows, and a process's role and pid.
+
+    The role is main, master or worker.
+    """
 
     labels: Labels
     role: str

@@ -43,7 +43,7 @@ class _ListStatus:
     error: ClusterError | None = None
 
 
-class NodePods:
+class PodWatcher:
     """The pods of a node and what is decided about each.
 
     It may be read from any thread. While the API server is away, the last known pods stay.
