@@ -22,6 +22,7 @@ from sidelight_collector.statistics.inference.effect_size import (
 from sidelight_collector.statistics.inference.empirical_null import EmpiricalNull
 from sidelight_collector.statistics.inference.power import advise_sample_size
 from sidelight_collector.statistics.inference.residuals import BATCH_QUANTITIES
+from sidelight_collector.statistics.inference.sample_shares import estimate_share
 from sidelight_model.change import Direction
 from tests.statistics.sides import F64, even, judge, judged_on, pods, side
 
@@ -367,3 +368,17 @@ def test_what_few_samples_say_of_two_pods_is_found_and_no_surer_than_two_pods_ar
     found = compute_effects(plan, a, 1.6 * b, np.array([150.0]), np.array([240.0]))
     # by samples alone: a normal distribution's 4.5 standard errors
     assert 1e-3 < found.p[0] <= 0.05
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1, 16), (4, 16), (3, 1)])
+def test_the_interval_of_a_share_holds_it_in_19_of_20_cases(rows: int, blocks: int) -> None:
+    """Pods differ by 3 points, and so do times within a pod."""
+    luck = np.random.default_rng(1)
+    held = 0
+    for _ in range(400):
+        of_pod = luck.normal(0.38, 0.03 if rows > 1 else 0, (rows, 1))
+        samples = luck.poisson(200, (rows, blocks))
+        part = luck.binomial(samples, of_pod + luck.normal(0, 0.03, (rows, blocks)))
+        found = estimate_share(side(samples.astype(float)), part.astype(float), float(samples.sum()))
+        held += (found.low or 0) <= 0.38 <= (found.high or 0)
+    assert held >= 0.93 * 400

@@ -5,7 +5,6 @@ export             a profile as a file
 top_and_depth      functions by cost; stack depths
 stack_composition  packages, recursion, the deepest stacks
 lines              the lines of one function
-gil_contention     how long threads wait for the GIL
 timeline           rates over time
 heatmap            rates by row and time
 grouped_series     time series by labels

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NotRequired, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 import pyarrow as pa
 
-from sidelight_collector.answers.gil_contention import GilContention, measure_gil_contention
+from sidelight_collector.arrow_ops import sum_ints
 from sidelight_collector.comparison.answer import build_verdict, load_comparison
+from sidelight_collector.comparison.matrix import observe_one_side
 from sidelight_collector.comparison.model import Verdict
 from sidelight_collector.comparison.rename_matching import rename_tree_functions
 from sidelight_collector.comparison.request import ComparisonOptions
@@ -16,14 +17,33 @@ from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_b
 from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stacks
 from sidelight_collector.query.engine.window_sums import sum_stacks
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.sampling_quality import list_nested_strings
 from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.stack_filter import NO_FILTER, StackFilter, apply_filter, narrow_summary
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
+from sidelight_collector.statistics.inference.sample_shares import estimate_share
 from sidelight_model.counts import STATES, STATES_BY_TYPE, ProfileType
 from sidelight_model.frames import unescape_frame
+
+_MIN_GIL_SAMPLES: Final = 1000
+_MIN_GIL_WAIT_SHARE: Final = 0.1
+_GIL_WAIT: Final = "gil_wait"
+_GIL_STATES: Final = ("gil", "running", "cpu_wait", _GIL_WAIT)
+"""States in which a thread wants to run."""
+
+
+class GilContention(TypedDict):
+    """A share with its interval.
+
+    Its ends are None where one pod at one time shows no scatter.
+    """
+
+    share: float
+    low: float | None
+    high: float | None
 
 
 class SelfColumns(TypedDict):
@@ -36,7 +56,10 @@ class SelfColumns(TypedDict):
 
 
 class FlameGraphSide(SideSummary, SelfColumns):
-    """The numbers and columns of one side; of a profile alone what the GIL costs, or None."""
+    """The numbers and columns of one side.
+
+    `gil_contention` tells what the GIL costs, if that is known and much, and not in comparisons.
+    """
 
     gil_contention: GilContention | None
 
@@ -162,7 +185,7 @@ def _build_answer(
             {
                 **narrow_summary(summarize_side(query, windows, kind), windows, weights[0], stack_filter),
                 **_build_self_columns(tree, at * len(weights), kind, states=states),
-                "gil_contention": measure_gil_contention(windows) if len(sides) == 1 else None,
+                "gil_contention": _measure_gil_contention(windows) if len(sides) == 1 else None,
             }
             for at, (query, windows, weights) in enumerate(
                 zip(sides, windows_by_side, weights_by_side, strict=True)
@@ -203,3 +226,21 @@ def _build_self_columns(tree: CallTree, first: int, kind: ProfileType, *, states
             for state in STATES
         }
     return columns
+
+
+def _measure_gil_contention(windows: SelectedWindows) -> GilContention | None:
+    """Measure what the GIL costs, with an interval from how far pods and times differ.
+
+    The result is None where it is little, not known for all windows, or of few samples.
+    """
+    waiting, wanted = (
+        sum(sum_ints(windows.table[state]) for state in states) for states in ((_GIL_WAIT,), _GIL_STATES)
+    )
+    if wanted < _MIN_GIL_SAMPLES or waiting < _MIN_GIL_WAIT_SHARE * wanted:
+        return None
+    if _GIL_WAIT in list_nested_strings(windows.process_windows["missing_states"]):
+        return None
+    observations = observe_one_side(windows)
+    matrix = replace(observations.matrix, exposure=observations.sum_seconds(_GIL_STATES))
+    found = estimate_share(matrix, observations.sum_seconds((_GIL_WAIT,)), wanted)
+    return {"share": found.share, "low": found.low, "high": found.high}

@@ -26,7 +26,10 @@ _NO_SIDE: Final = SideMatrix(np.zeros((1, 1)), ((),), 1.0)
 
 @dataclass(frozen=True, slots=True)
 class ShareInterval:
-    """A share and its 95 % interval, without ends where one pod at one time shows no scatter."""
+    """A share and its 95 % interval.
+
+    The ends are None where one pod at one time shows no scatter.
+    """
 
     share: float
     low: float | None
@@ -34,9 +37,10 @@ class ShareInterval:
 
 
 def estimate_share(side: SideMatrix, part: F64, samples: float) -> ShareInterval:
-    """Estimate a share of one side: its `part` (P, T) of the exposure, whose samples are `samples`.
+    """Estimate a share of one side: `part` (P, T) of its exposure.
 
-    The interval is that of the difference from a side that has nothing, and at least binomial.
+    The interval is that of the difference from a side that has nothing, and at least that of a binomial
+    share of all `samples`.
     """
     own, nothing = compute_residuals(side, part[None]), compute_residuals(_NO_SIDE, np.zeros((1, 1, 1)))
     share = float(own.rate[0])
