@@ -1,7 +1,7 @@
 """The call tree of one profile file.
 
-The native kernel builds and prunes it where there is one, in a fifth of the time of the Python reference for a
-file of 20 MB.
+The native kernel builds and prunes it where there is one, in a fifth of the time of the Python reference for
+a file of 20 MB.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ export interface RateUnit {
 }
 
 const MILLICORES: RateUnit = { scale: 1000, symbol: "m", name: "m/pod" };
-const CORES: RateUnit = { scale: 1, symbol: "cores", name: "cores/pod" };
+export const CORES: RateUnit = { scale: 1, symbol: "cores", name: "cores/pod" };
 const THREADS: RateUnit = { scale: 1, symbol: "threads", name: "threads/pod" };
 const TASKS: RateUnit = { scale: 1, symbol: "tasks", name: "tasks/pod" };
 const REQUEST: RateUnit = { scale: 1000, symbol: "ms", name: "ms/request" };

@@ -84,7 +84,7 @@ export const podStatus = (status: string, coverer: string | null) => (coverer ==
 export const sidecarNotRunning = "sidecar not running";
 export const sidecarStale = "sidecar stale";
 export const podsWithProblem = (pods: Printable, total: number, problem: Printable) => `${pods}/${plural(total, "pod")}: ${problem}`;
-export const discoveryProblem = (problem: Printable, hint: Printable) => `${problem}: pods without a sidecar may be missing here. ${hint}`;
+export const discoveryProblem = (problem: string, hint: Printable) => `${problem.charAt(0).toUpperCase()}${problem.slice(1)}: pods without a sidecar may be missing here. ${hint}`;
 export const podCount = (amount: number) => plural(amount, "pod");
 export const tableOfPods = "Table of pods";
 export const podHeading = "Pod";

@@ -15,6 +15,8 @@ import { FunctionTable } from "../tables/FunctionTable.tsx";
 import { FlameGraph } from "./FlameGraph.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { ChangeLegend } from "./Legends.tsx";
+import { notesByName } from "../notes/noteText.ts";
+import { serviceNotes } from "../notes/serviceNotes.ts";
 import { makePicture } from "./makePicture.ts";
 import { SearchBox } from "../ui/SearchBox.tsx";
 import * as strings from "../../strings/profileStrings.tsx";
@@ -150,15 +152,16 @@ function SandwichHalf({ part, title, hint, half, names, zoom, select }: {
 }) {
   const { sig, colour } = place.value;
   const { metrics, result, focus, selected } = half;
+  const notes = serviceNotes.value;
   const [hovered, setHovered] = useState(-1);
   const [top, setTop] = useState(0);
   const picture = useMemo(() => {
     const changes = names.length === 2 ? markChanges(metrics) : null;
     const base = makePicture(names.length === 2 ? "difference" : "single", metrics, names, sig, {
       focus, hit: result?.hit ?? null, marksBefore: countBefore(result?.hit ?? null, changes), isUpward: part === "callers",
-    }, colour);
+    }, colour, notesByName(metrics.tree, notes ?? []));
     return { ...base, label: strings.halfDescription(title, hint, metrics.tree.level.length - 1, metrics.shape.deepest) };
-  }, [metrics, result, focus, sig, colour]);
+  }, [metrics, result, focus, sig, colour, notes]);
   const isRootOnly = metrics.tree.level.length === 1;
   return (
     <div class={`half ${part}`}>

@@ -43,10 +43,7 @@ export function Toggle({ isOn, onToggle, children, title }: { isOn: boolean; onT
 /** A share as a bar behind its number. */
 export function Bar({ part, children }: { part: number; children: ComponentChildren }) {
   return (
-    <span class="bar">
-      <span class="fill" aria-hidden="true" style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} />
-      <span>{children}</span>
-    </span>
+    <span class="barcell"><span>{children}</span><span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} /></span></span>
   );
 }
 
@@ -54,7 +51,7 @@ export function Bar({ part, children }: { part: number; children: ComponentChild
 export function BarCell({ part, head, children }: { part: number; head: string; children: ComponentChildren }) {
   return (
     <td role="cell" class="number" data-head={head}>
-      <span class="barcell"><span>{children}</span><span class="track" aria-hidden="true"><span class="fill" style={{ width: `${Math.min(Math.max(part, 0), 1) * 100}%` }} /></span></span>
+      <Bar part={part}>{children}</Bar>
     </td>
   );
 }

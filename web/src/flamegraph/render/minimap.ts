@@ -38,7 +38,7 @@ export class Minimap {
     this.element.className = "minimap";
     this.frame.className = "minimap-frame";
     const hint = document.createElement("p");
-    hint.textContent = strings.ctrlWheelOrPinch;
+    hint.textContent = matchMedia("(hover: none)").matches ? strings.pinch : strings.ctrlWheelOrPinch;
     this.element.append(hint, this.canvas, this.frame);
     this.element.addEventListener("pointerdown", (event) => this.pointerDown(event));
     this.element.addEventListener("pointermove", (event) => this.pointerMove(event));
