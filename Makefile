@@ -77,11 +77,11 @@ prepare: ## install and build what the first test needs: `install`, `ui` and `de
 	@$(SUBMAKE) --jobs=4 PARALLEL=1 install ui debian-tools
 
 .PHONY: pythons
-pythons: python3.14 python3.15 ## the Pythons that Debian 12 lacks, 3.14 and 3.15, beside pyenv's, from a later Debian's packages
+pythons: python3.14 python3.15 python3.13t ## the Pythons that Debian 12 lacks, 3.14, 3.15 and free-threaded 3.13, beside pyenv's, from a later Debian
 
-.PHONY: python3.14 python3.15
-python3.14 python3.15:
-	@$(call debian,patchelf)
+.PHONY: python3.14 python3.15 python3.13t
+python3.14 python3.15 python3.13t:
+	@$(call debian,patchelf $(DEBIAN_COMPILER))
 	$(PYTHON) tests/interpreters/debian.py $(@:python%=%) --into $(PYTHONS) --cache .tools/debian
 
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)

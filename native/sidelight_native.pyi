@@ -39,8 +39,8 @@ class Engine:
         `thread_names`: tell threads apart by the names the program gave them. `timed`: keep this many
         samples one by one, for `timeline`. `timed_names`: there threads bear their names, also where what is
         counted is told apart by "main" and "other". `tasks_hz`: how often to read the asyncio tasks of the
-        main interpreter, at most at every tick; 0: never. Tasks of CPython 3.11 to 3.14 can be read.
-        `tasks_max`: of more tasks a random subset of this size is read.
+        main interpreter, at most at every tick; 0: never. Tasks of CPython 3.11 to 3.15 can be read,
+        not of a free-threaded one. `tasks_max`: of more tasks a random subset of this size is read.
 
         Raises ProcessLookupError (no such process), PermissionError (not allowed to read or trace it, or
         traced by another process), ValueError (not Python, an unsupported Python, stopped; or a bad

@@ -82,6 +82,7 @@ pub mod ptrace {
     pub mod stop_poll;
     pub mod ptrace_stop;
     pub mod gil_stop;
+    pub mod thread_stop;
 }
 
 /// The tasks of asyncio: their await stacks, and how long they are ready.

@@ -254,10 +254,14 @@ def list_notices(sampler: Sampler, *, is_fallback: bool) -> list[str]:
             "All waiting threads count as idle, whatever they wait for: /proc/PID/task/TID/syscall cannot be "
             "read. Add the capability DAC_READ_SEARCH."
         )
-    elif "gil_wait" in sampler.missing_states:
+    elif "gil" not in sampler.missing_states and "gil_wait" in sampler.missing_states:
         messages.append(
             "Threads that wait for a lock or the GIL count as idle: the C library is musl, or py-spy reads "
             "the process."
+        )
+    if sampler.mode != COMMAND_MODE and "gil" in sampler.missing_states:
+        messages.append(
+            "A free-threaded Python has no states gil and gil_wait, and its asyncio tasks are not read."
         )
     if sampler.mode == "nonblocking":
         messages.append("Nonblocking sampling does not stop the target, and many of its stacks may be wrong.")

@@ -2,7 +2,8 @@
 
     python -m tests.harm [--only killed] [--much 0.1] [--page bench/results/harm.md]
 
-Runs on the interpreter of the tests, the oldest and the newest Python found. Takes half an hour.
+Runs on the interpreter of the tests, the oldest and the newest Python found, and a free-threaded one. Takes
+half an hour.
 """
 
 from __future__ import annotations
@@ -50,14 +51,15 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     broken = count = 0
     lines: list[str] = []
-    pythons = interpreters.few()
-    for minor, python in pythons.items():
-        here = minor == sys.version_info.minor
-        lines += [f"## Python 3.{minor}", "", "| trial | what was seen |", "|---|---|"]
+    pythons = {f"3.{minor}": python for minor, python in interpreters.few().items()}
+    pythons |= interpreters.free_threaded()
+    for version, python in pythons.items():
+        here = version == f"3.{sys.version_info.minor}"
+        lines += [f"## Python {version}", "", "| trial | what was seen |", "|---|---|"]
         for name, trial in EVERYWHERE + (HERE if here else []):
             if options.only in name:
                 report = trial(python, options.much)
-                print(f"3.{minor} {told(report)}", flush=True)
+                print(f"{version} {told(report)}", flush=True)
                 lines.append(f"| {report.trial} | {told(report).partition(': ')[2]} |")
                 broken += len(report.broken)
                 count += 1

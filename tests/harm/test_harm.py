@@ -24,7 +24,8 @@ on_few_pythons = pytest.mark.parametrize(
     [
         pytest.param(path, id=f"3.{minor}", marks=[] if minor == sys.version_info.minor else long)
         for minor, path in FEW.items()
-    ],
+    ]
+    + [pytest.param(path, id=version, marks=long) for version, path in interpreters.free_threaded().items()],
 )
 
 

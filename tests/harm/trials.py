@@ -43,7 +43,8 @@ class Totals:
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.attempts = self.samples = self.late_ns = self.longest_stop_ns = self.duration_ns = 0
+        self.attempts = self.samples = self.late_ns = self.duration_ns = 0
+        self.stopped_ns = self.longest_stop_ns = 0
         self.errors: Counter[str] = Counter()
 
     def take(self) -> None:
@@ -54,6 +55,7 @@ class Totals:
         self.samples += batch.samples
         self.late_ns += batch.late_ns
         self.duration_ns += batch.duration_ns
+        self.stopped_ns += batch.stopped_ns
         self.longest_stop_ns = max(self.longest_stop_ns, batch.longest_stop_ns)
         self.errors.update(batch.errors)
 
@@ -68,6 +70,7 @@ class Totals:
             "mode": self.session.mode,
             "ticks": f"{self.attempts:,}" + (f" ({failed})" if failed else ""),
             "skipped": f"{self.late_ns / max(self.duration_ns, 1):.1%}",
+            "stood still": f"{self.stopped_ns / max(self.attempts, 1) / 1000:.0f} µs a tick",
             "longest stop": f"{self.longest_stop_ns / 1e6:.2f} ms",
         }
 

@@ -2,9 +2,10 @@
 
     python tests/interpreters/debian.py 3.14 --into ~/.pyenv/versions --cache .tools/debian
 
+3.13t is built from a source package, which takes minutes: Debian packages no free-threaded Python.
 Nothing of the machine's own system changes: the packages, their C library included, are unpacked beside
 each other, and the interpreter is told (patchelf) to load from there. The mirror is the one that apt is set
-up with here. It needs apt, dpkg-deb and patchelf, and no privilege.
+up with here. It needs apt, dpkg-deb and patchelf (3.13t: apt, a C compiler and make), and no privilege.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from pathlib import Path
 
 # The release after the newest at the time of writing, by its code name: it has 3.14 and 3.15.
 SUITE = "forky"
+# The oldest with a Python that has a free-threaded build. Sources of a stable release stay where they are.
+SOURCE_SUITE = "trixie"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
@@ -29,9 +32,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--into", type=Path, required=True, help="the folder of interpreters, by version")
     parser.add_argument("--cache", type=Path, required=True, help="where lists and packages are kept")
     options = parser.parse_args(argv)
-    there = sorted(options.into.glob(f"{options.python}.*/bin/python{options.python}"))
+    minor = options.python.removesuffix("t")
+    there = sorted(options.into.glob(f"{minor}.*/bin/python{options.python}"))
     try:
-        interpreter = there[-1] if there else install(options.python, options.into, options.cache.absolute())
+        get = build if options.python.endswith("t") else install
+        interpreter = there[-1] if there else get(options.python, options.into, options.cache.absolute())
     except (OSError, RuntimeError) as error:
         sys.stderr.write(f"python {options.python} cannot be had here: {error}\n")
         return 1
@@ -87,21 +92,39 @@ def debian_mirror() -> str:
     raise RuntimeError("apt is not set up with a Debian archive, or was never updated (apt-get update)")
 
 
-def fetch(python: str, mirror: str, cache: Path) -> list[Path]:
-    """Download the interpreter with all it needs, by an apt of its own that believes nothing is installed."""
-    state, archives = cache / "state", cache / "archives" / python
-    for folder in (state / "lists" / "partial", archives / "partial", cache / "parts"):
+def build(python: str, into: Path, cache: Path) -> Path:
+    """Fetch the sources of 3.13t, and build and install it under its full version."""
+    folder = cache / f"python{python}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    env = own_apt(cache, debian_mirror(), "deb-src", SOURCE_SUITE)
+    package = f"python{python.removesuffix('t')}"
+    run("apt-get", "-qq", "source", "--download-only", "--only-source", package, env=env, cwd=folder)
+    [archive] = folder.glob("*.orig.tar.xz")
+    run("tar", "-xf", str(archive), "--strip-components=1", cwd=folder)
+    version = archive.name.removeprefix(f"{package}_").removesuffix(".orig.tar.xz")
+    target = into.absolute() / f"{version}t"
+    run("./configure", "--disable-gil", f"--prefix={target}", cwd=folder)
+    run("make", f"-j{os.cpu_count()}", cwd=folder)
+    run("make", "install", cwd=folder)
+    shutil.rmtree(folder)
+    return target / "bin" / f"python{python}"
+
+
+def own_apt(cache: Path, mirror: str, kind: str, suite: str) -> dict[str, str]:
+    """The environment of an apt of its own, with a suite's lists, that believes nothing is installed."""
+    state = cache / "state"
+    for folder in (state / "lists" / "partial", cache / "parts"):
         folder.mkdir(parents=True, exist_ok=True)
     (state / "status").write_text("")
     signed = f"Signed-By: {KEYRING}\n" if KEYRING.exists() else ""
     (cache / "parts" / "later.sources").write_text(
-        f"Types: deb\nURIs: {mirror}\nSuites: {SUITE}\nComponents: main\n{signed}"
+        f"Types: {kind}\nURIs: {mirror}\nSuites: {suite}\nComponents: main\n{signed}"
     )
     settings = {
         "Dir::State": state,
         "Dir::State::status": state / "status",
         "Dir::Cache": cache,
-        "Dir::Cache::Archives": archives,
         "Dir::Etc::sourcelist": os.devnull,
         "Dir::Etc::sourceparts": cache / "parts",
         "APT::Sandbox::User": "",
@@ -110,9 +133,18 @@ def fetch(python: str, mirror: str, cache: Path) -> list[Path]:
     (cache / "apt.conf").write_text("".join(f'{name} "{value}";\n' for name, value in settings.items()))
     env = {**os.environ, "APT_CONFIG": str(cache / "apt.conf")}
     run("apt-get", "-qq", "update", env=env)
+    return env
+
+
+def fetch(python: str, mirror: str, cache: Path) -> list[Path]:
+    """Download the interpreter with all it needs."""
+    archives = cache / "archives" / python
+    (archives / "partial").mkdir(parents=True, exist_ok=True)
+    env = own_apt(cache, mirror, "deb", SUITE)
+    options = ("--download-only", "--no-install-recommends", "-o", f"Dir::Cache::Archives={archives}")
     # The shared library and the headers: what embeds Python, or is compiled for it, is tested too.
     needs = (f"python{python}", f"libpython{python}")
-    run("apt-get", "-qq", "-y", "--download-only", "--no-install-recommends", "install", *needs, env=env)
+    run("apt-get", "-qq", "-y", *options, "install", *needs, env=env)
     # Their dependencies are a compiler's, which this machine has.
     extra = (f"libpython{python}-dev", f"python{python}-venv")
     run("apt-get", "-qq", "download", *extra, env=env, cwd=archives)

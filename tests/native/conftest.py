@@ -22,7 +22,7 @@ PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
 
 def installed_pythons() -> dict[str, Path]:
     """The interpreters to be sampled, by version, oldest first: pyenv's, or else the one that runs this."""
-    paths = sorted(PYENV.glob("3.*/bin/python3"), key=lambda path: int(path.parts[-3].split(".")[1]))
+    paths = sorted(PYENV.glob("3.*[0-9]/bin/python3"), key=lambda path: int(path.parts[-3].split(".")[1]))
     return {path.parts[-3]: path for path in paths} or {platform.python_version(): Path(sys.executable)}
 
 

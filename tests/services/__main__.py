@@ -100,7 +100,7 @@ def run(service: Service, python: Path, seconds: float) -> Result:
 
 def interpreters() -> list[Path]:
     """Those of pyenv's folder from 3.8 on, oldest first."""
-    found = [path for path in PYTHONS.glob("3.*/bin/python3") if _numbers(path) >= _OLDEST]
+    found = [path for path in PYTHONS.glob("3.*[0-9]/bin/python3") if _numbers(path) >= _OLDEST]
     return sorted(found, key=_numbers)
 
 

@@ -26,6 +26,11 @@ def found() -> dict[int, Path]:
     return dict(sorted(paths.items()))
 
 
+def free_threaded() -> dict[str, Path]:
+    """By version, an interpreter of each free-threaded Python that can be sampled."""
+    return {path.parts[-3]: path for path in sorted(PYENV.glob("3.13.*t/bin/python3"))}
+
+
 def few() -> dict[int, Path]:
     """The interpreter that runs this, and the oldest and the newest of the others."""
     paths = found()

@@ -7,7 +7,7 @@
 //! count is unchanged nothing needs to be compared.
 
 pub use crate::cpython::by_address::ByAddress;
-use crate::cpython::cpython_layout::{Layout, BYTES, INSTRUCTION_BYTES, LENGTH, SIZE, TYPE};
+use crate::cpython::cpython_layout::{Layout, BYTES_FROM_SIZE, INSTRUCTION_BYTES};
 use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
 use crate::cpython::shim_code::is_shim;
@@ -222,7 +222,7 @@ impl CodeObjects {
     /// Compares cached code objects with the process; those that differ become missing. False if `deadline` has
     /// passed: all are to be compared again.
     fn drop_changed(&mut self, memory: &dyn Memory, deadline: Option<Instant>) -> bool {
-        let at = self.layout.code;
+        let Layout { code: at, text, object, .. } = self.layout;
         self.spans.clear();
         self.compared_files.clear();
         for address in &self.compared {
@@ -233,8 +233,8 @@ impl CodeObjects {
             }
             let [path, name, table] = [at.filename, at.qualname, at.linetable]
                 .map(|field| word(&code.fields, field - at.firstlineno));
-            self.spans.push(Span { address: name.wrapping_add(LENGTH), length: code.name.len() });
-            self.spans.push(Span { address: table.wrapping_add(SIZE), length: code.table.len() });
+            self.spans.push(Span { address: name.wrapping_add(text.length), length: code.name.len() });
+            self.spans.push(Span { address: table.wrapping_add(object), length: code.table.len() });
             if let Some(file) = self.files.get_mut(&path).filter(|file| file.tick != self.tick) {
                 file.tick = self.tick;
                 self.compared_files.push(path);
@@ -242,7 +242,7 @@ impl CodeObjects {
         }
         for path in &self.compared_files {
             let length = self.files.get(path).map_or(0, |file| file.bytes.len());
-            self.spans.push(Span { address: path.wrapping_add(LENGTH), length });
+            self.spans.push(Span { address: path.wrapping_add(text.length), length });
         }
         let size = self.spans.iter().map(|span| span.length).sum();
         if self.bytes.len() < size {
@@ -361,10 +361,10 @@ impl CodeObjects {
     }
 
     fn read(&mut self, memory: &dyn Memory, address: usize) -> Result<CodeObject, Fault> {
-        let Layout { code: at, text: layout, .. } = self.layout;
+        let Layout { code: at, text: layout, object: header, .. } = self.layout;
         let mut object = vec![0; at.linetable + size_of::<usize>()];
         memory.read(address, &mut object)?;
-        if !self.is_code_type(memory, word(&object, TYPE)) {
+        if !self.is_code_type(memory, word(&object, header - size_of::<usize>())) {
             return Err(Fault { address });
         }
         let [path, qualname, table] = [at.filename, at.qualname, at.linetable].map(|at| word(&object, at));
@@ -395,15 +395,17 @@ impl CodeObjects {
                 .filter(|short| short.exact)
                 .unwrap_or(name),
         };
-        let length = read_size(memory, table, first(2))?;
+        let size = table.wrapping_add(header);
+        let first = first(2).get(header..).unwrap_or(&[]);
+        let length = read_size(memory, size, first)?;
         let has_room = length <= MAX_TABLE && self.make_room(length * BYTES_PER_TABLE_BYTE);
-        let table = copy_table(memory, table, first(2), if has_room { length } else { usize::MAX })?;
+        let table = copy_table(memory, size, first, if has_room { length } else { usize::MAX })?;
         let lines = table
-            .get(BYTES - SIZE..)
+            .get(BYTES_FROM_SIZE..)
             .map(|table| LineTable::parse(at.lines, table, int(&object, at.firstlineno)));
         let units = match at.bytecode {
-            None => word(&object, SIZE),
-            Some(bytes) => memory.word(word(&object, bytes).wrapping_add(SIZE))? / INSTRUCTION_BYTES,
+            None => word(&object, header),
+            Some(bytes) => memory.word(word(&object, bytes).wrapping_add(header))? / INSTRUCTION_BYTES,
         };
         let mut code = CodeObject {
             tick: self.tick,
@@ -476,21 +478,21 @@ impl SourcePath {
     }
 }
 
-/// The size of a bytes object, of which the first bytes were read (or none).
+/// The size of a bytes object, of which the first bytes from its size on were read (or none).
 fn read_size(memory: &dyn Memory, address: usize, first: &[u8]) -> Result<usize, Fault> {
-    match first.get(SIZE..SIZE + size_of::<usize>()) {
+    match first.get(..size_of::<usize>()) {
         Some(bytes) => Ok(word(bytes, 0)),
-        None => memory.word(address.wrapping_add(SIZE)),
+        None => memory.word(address),
     }
 }
 
 /// A bytes object of this length from its size on; with `usize::MAX`, only the size.
 fn copy_table(memory: &dyn Memory, address: usize, first: &[u8], length: usize) -> Result<Vec<u8>, Fault> {
-    let end = if length == usize::MAX { SIZE + size_of::<usize>() } else { BYTES + length };
-    if let Some(all) = first.get(SIZE..end) {
+    let end = if length == usize::MAX { size_of::<usize>() } else { BYTES_FROM_SIZE + length };
+    if let Some(all) = first.get(..end) {
         return Ok(all.to_vec());
     }
-    let mut all = vec![0; end - SIZE];
-    memory.read(address.wrapping_add(SIZE), &mut all)?;
+    let mut all = vec![0; end];
+    memory.read(address, &mut all)?;
     Ok(all)
 }

@@ -1,8 +1,8 @@
-//! Offsets of CPython's structures in memory: CPython 3.7 to 3.15, 64-bit, with a GIL.
+//! Offsets of CPython's structures in memory: CPython 3.7 to 3.15, and 3.13 without a GIL; 64-bit.
 //!
 //! `known_layouts` has them of some versions, `layout_reader` finds those of a process.
 
-use crate::linux::memory::{word, Fault, Memory, Span};
+use crate::linux::memory::{int, word, Fault, Memory, Span};
 
 /// All offsets in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Layout {
     pub runtime: usize,
     /// Of `_PyRuntime`: the newest interpreter.
     pub interpreters: usize,
+    /// Size of PyObject. Its last word is the type; objects with a size of their own have that next.
+    pub object: usize,
     pub gil: GilLayout,
     pub interpreter: Interpreter,
     pub thread: Thread,
@@ -29,6 +31,8 @@ pub enum GilLayout {
     /// Of PyInterpreterState: a pointer to a `_gil_runtime_state`, which has the thread state that held it last,
     /// whether it is held, and how often it was given to another.
     Interpreter { pointer: usize, holder: usize, locked: usize, switches: usize },
+    /// A free-threaded build needs none. Of PyThreadState: whether it is attached, and may run Python code.
+    FreeThreaded { state: usize },
 }
 
 /// Of PyInterpreterState.
@@ -158,9 +162,10 @@ pub enum LineFormat {
     Locations,
 }
 
-/// Of str objects; bytes and int objects are the same in all versions.
+/// Of str objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
+    pub length: usize,
     /// Size of PyASCIIObject: characters that are all ASCII come next.
     pub ascii: usize,
     /// Size of PyCompactUnicodeObject: characters come next, or a pointer to them.
@@ -177,16 +182,18 @@ pub struct Types {
     pub cached_keys: usize,
 }
 
-/// Of every object.
+/// Size of PyObject where there is a GIL, and its type.
+pub const OBJECT: usize = 16;
 pub const TYPE: usize = 8;
-/// Of objects with a size of their own.
-pub const SIZE: usize = 16;
-/// Of bytes objects.
-pub const BYTES: usize = 32;
-/// Of str objects.
-pub const LENGTH: usize = 16;
-pub const HASH: usize = 24;
-pub const STATE: usize = 32;
+/// There, of objects with a size of their own, and of str objects.
+pub const SIZE: usize = OBJECT;
+pub const LENGTH: usize = OBJECT;
+/// Of bytes objects, from their size on.
+pub const BYTES_FROM_SIZE: usize = 16;
+/// Of str objects, from their length on.
+pub const STATE_FROM_LENGTH: usize = 16;
+/// A `tstate.state` (Include/cpython/pystate.h).
+const ATTACHED: i32 = 1;
 
 pub const OWNED_BY_THREAD: u8 = 0;
 pub const INSTRUCTION_BYTES: usize = 2;
@@ -196,6 +203,18 @@ const WORD: usize = size_of::<usize>();
 pub const MAX_INTERPRETERS: usize = 1024;
 
 impl Layout {
+    pub fn has_gil(&self) -> bool {
+        !matches!(self.gil, GilLayout::FreeThreaded { .. })
+    }
+
+    /// Whether a thread with this PyThreadState may run Python code. With a GIL, the holder may.
+    pub fn is_attached(&self, state: &[u8]) -> bool {
+        match self.gil {
+            GilLayout::FreeThreaded { state: at } => int(state, at) == ATTACHED,
+            _ => true,
+        }
+    }
+
     /// Addresses of all interpreters, the oldest (the main one) first.
     pub fn interpreters(&self, memory: &dyn Memory) -> Result<Vec<usize>, Fault> {
         let mut found = Vec::new();

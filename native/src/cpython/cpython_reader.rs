@@ -48,6 +48,8 @@ pub struct CpythonReader<M> {
     walker: StackWalker,
     codes: CodeObjects,
     native_ids: NativeIds,
+    /// A reading of all leaves out these threads, while they are attached.
+    left_out: Vec<i32>,
     /// The time at which a reading is abandoned.
     deadline: Option<Instant>,
     /// When the current tick has to end, which reads one interpreter after another.
@@ -80,6 +82,8 @@ struct Thread {
     /// Another thread whose state is at this address has another (`cpython_layout::Thread::identity`).
     identity: usize,
     native_id: Option<i32>,
+    /// It may run Python code (`Layout::is_attached`).
+    attached: bool,
     /// Where its frames are that are not on its data stack.
     off_stack_frames: Vec<Span>,
     /// Its last good stack, and whether that was cut.
@@ -116,10 +120,13 @@ impl CpythonReader<RemoteMemory> {
     /// Finds the Python of a process. Stacks are cut at `max_depth` frames.
     pub fn attach(pid: i32, processes: Option<&ReaderProcesses>, max_depth: usize) -> Result<Self, Failure> {
         let memory = RemoteMemory::new(pid);
-        let Runtime { python, layout } = Runtime::find(pid, &memory, processes)?;
+        let Runtime { mut python, layout } = Runtime::find(pid, &memory, processes)?;
+        if !layout.has_gil() {
+            python.push('t');
+        }
         let waits_inside_gil = waits_inside_gil(pid, &memory);
         let mut reader = CpythonReader::new(memory, pid, &layout, max_depth);
-        (reader.python, reader.waits_inside_gil) = (python, waits_inside_gil);
+        (reader.python, reader.waits_inside_gil) = (python, waits_inside_gil || !layout.has_gil());
         reader.warm_up();
         reader.find_native_ids(pid)?;
         Ok(reader)
@@ -140,7 +147,7 @@ impl CpythonReader<RemoteMemory> {
         }
     }
 
-    /// The target's Python, like "3.11.7".
+    /// The target's Python, like "3.11.7", or "3.13.15t" if it is free-threaded.
     pub fn python(&self) -> String {
         self.python.clone()
     }
@@ -164,6 +171,7 @@ impl<M: Memory> CpythonReader<M> {
             walker: StackWalker::new(layout),
             codes: CodeObjects::new(pid, layout),
             native_ids: NativeIds::new(layout),
+            left_out: Vec::new(),
             deadline: None,
             tick_end: Instant::now() + MAX_TICK,
             call_entry: CallEntry::default(),
@@ -234,6 +242,9 @@ impl<M: Memory> CpythonReader<M> {
         let mut walk = |thread: &mut Thread, state: &[u8], is_first: bool| {
             if thread.is_unchanged(ran) {
                 thread.reading = ThreadReading::Unchanged;
+                return Ok(Walk::Skipped);
+            }
+            if thread.attached && thread.native_id.is_some_and(|id| self.left_out.contains(&id)) {
                 return Ok(Walk::Skipped);
             }
             let holds = thread.address == head.holder;
@@ -362,6 +373,24 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
         Ok(self.gil_of(head))
     }
 
+    fn has_gil(&self) -> bool {
+        self.layout.has_gil()
+    }
+
+    fn leave_out(&mut self, native_ids: Vec<i32>) {
+        self.left_out = native_ids;
+    }
+
+    fn read_thread(
+        &mut self,
+        interpreter: usize,
+        thread_id: u64,
+        interner: &mut StackInterner,
+        release: &mut dyn FnMut(),
+    ) -> Result<ThreadStack, Failure> {
+        self.read_one(interpreter, thread_id, interner, release)
+    }
+
     fn has_gil_addresses(&self) -> bool {
         self.waits_inside_gil
     }
@@ -427,7 +456,7 @@ impl<M: Memory + Send> StackReader for CpythonReader<M> {
                     native_id: thread.native_id,
                     interpreter,
                     owns_gil: thread.address == cached.head.holder,
-                    active: true,
+                    active: thread.attached,
                     stack: id,
                     truncated,
                     failed: stack.is_none(),
@@ -459,5 +488,6 @@ fn slow() -> Failure {
 }
 
 mod cached_threads;
+mod one_thread;
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,10 @@
 
 use crate::cpython::cpython_layout::{
     Code, CurrentFrame, Entry, Frame, FrameLayout, FrameObject, GilLayout, Interpreter, Layout, LineFormat,
-    NativeId, Text, Thread, Types,
+    NativeId, Text, Thread, Types, LENGTH, OBJECT,
 };
 
-const TEXT: Text = Text { ascii: 40, compact: 56 };
+const TEXT: Text = Text { length: LENGTH, ascii: 40, compact: 56 };
 
 pub const TYPES: Types = Types { name: 24, basicsize: 32, flags: 168, dictoffset: 288, cached_keys: 880 };
 
@@ -18,7 +18,7 @@ const INTERPRETER: Interpreter =
     Interpreter { next: 0, threads: 8, modules: 0, runtime: None, sys_dict: None, code_generation: None };
 
 /// Of str objects up to 3.11, which have a `wchar_t` copy.
-pub const WIDE_TEXT: Text = Text { ascii: 48, compact: 72 };
+pub const WIDE_TEXT: Text = Text { length: LENGTH, ascii: 48, compact: 72 };
 
 pub const PYTHON_3_7: Layout = Layout {
     interpreters: 24,
@@ -41,6 +41,7 @@ pub const PYTHON_3_7: Layout = Layout {
 pub const PYTHON_3_8: Layout = Layout {
     runtime: 0,
     interpreters: 32,
+    object: OBJECT,
     gil: GilLayout::Runtime { holder: 1368, main: 1384, switches: 1176 },
     interpreter: Interpreter { modules: 56, sys_dict: Some(72), ..INTERPRETER },
     thread: Thread {
@@ -98,6 +99,7 @@ pub const PYTHON_3_10: Layout = Layout {
 pub const PYTHON_3_11: Layout = Layout {
     runtime: 0,
     interpreters: 40,
+    object: OBJECT,
     gil: GilLayout::Runtime { holder: 576, main: 584, switches: 384 },
     interpreter: Interpreter { next: 0, threads: 16, modules: 888, runtime: Some(40), ..INTERPRETER },
     thread: Thread {
@@ -138,6 +140,7 @@ pub const PYTHON_3_11: Layout = Layout {
 pub const PYTHON_3_12: Layout = Layout {
     runtime: 0,
     interpreters: 40,
+    object: OBJECT,
     gil: GilLayout::Interpreter { pointer: 384, holder: 8, locked: 16, switches: 24 },
     interpreter: Interpreter { next: 0, threads: 72, modules: 944, runtime: Some(96), ..INTERPRETER },
     thread: Thread {

@@ -1,12 +1,13 @@
 //! Finding the layout of a process's memory.
 //!
 //! From 3.13 on `_PyRuntime` begins with `_Py_DebugOffsets` (Include/internal/pycore_debug_offsets.h; in 3.13
-//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0, 3.14.8 and 3.15.0.
+//! pycore_runtime.h). Offsets that it lacks are offsetof and sizeof of the headers of 3.13.0, 3.14.8 and 3.15.0, and of
+//! 3.13.15 without a GIL.
 //! Earlier versions are in `known_layouts`. These structures do not change within a minor version.
 
 use crate::cpython::cpython_layout::{
     Code, CurrentFrame, Entry, Frame, FrameLayout, GilLayout, Interpreter, Layout, LineFormat, NativeId,
-    Text, Thread, Types,
+    Text, Thread, Types, OBJECT,
 };
 use crate::cpython::known_layouts::{
     PYTHON_3_10, PYTHON_3_11, PYTHON_3_12, PYTHON_3_7, PYTHON_3_8, PYTHON_3_9, TYPES,
@@ -27,6 +28,10 @@ const RUNTIME_3_14: usize = 7384;
 const RUNTIME_3_15: usize = 7376;
 /// Of PyHeapTypeObject.
 const CACHED_KEYS_3_15: usize = 888;
+/// Size of PyObject without a GIL.
+const FREE_THREADED_OBJECT: usize = 32;
+/// There, of PyThreadState.
+const STATE_3_13: usize = 40;
 /// A mutex has 40 bytes, or 48 with glibc on aarch64. Two of them belong to the GIL.
 const MUTEX_SHIFTS: [usize; 2] = [0, 16];
 
@@ -34,6 +39,7 @@ const MUTEX_SHIFTS: [usize; 2] = [0, 16];
 #[derive(Debug)]
 pub enum LayoutError {
     Version,
+    /// It has no GIL, and its memory is not known.
     FreeThreaded,
     /// `_PyRuntime` is not where it should be, or has impossible values.
     Runtime,
@@ -166,9 +172,11 @@ impl Layout {
         if cookie != COOKIE || version >> 16 != 0x300 + minor as usize {
             return Err(LayoutError::Runtime);
         }
-        if free_threaded != 0 {
+        let has_gil = free_threaded == 0;
+        if !has_gil && minor != 13 {
             return Err(LayoutError::FreeThreaded);
         }
+        let size = if has_gil { OBJECT } else { FREE_THREADED_OBJECT };
         let bounded = |field: usize, largest: usize| match value(field) {
             offset if offset < largest => Ok(offset),
             _ => Err(LayoutError::Runtime),
@@ -183,11 +191,15 @@ impl Layout {
         Ok(Layout {
             runtime,
             interpreters: state(fields.interpreters)?,
-            gil: GilLayout::Interpreter {
-                pointer: state(fields.gil)?,
-                locked: in_gil(fields.gil + 3)?,
-                holder: in_gil(fields.gil + 4)?,
-                switches: in_gil(fields.gil + 3)? + WORD,
+            object: size,
+            gil: match has_gil {
+                true => GilLayout::Interpreter {
+                    pointer: state(fields.gil)?,
+                    locked: in_gil(fields.gil + 3)?,
+                    holder: in_gil(fields.gil + 4)?,
+                    switches: in_gil(fields.gil + 3)? + WORD,
+                },
+                false => GilLayout::FreeThreaded { state: STATE_3_13 },
             },
             interpreter: Interpreter {
                 next: state(fields.next)?,
@@ -238,7 +250,12 @@ impl Layout {
                 instructions: object(fields.code + 8)?,
                 has_version: true,
             },
-            text: Text { ascii: object(fields.ascii)?, compact: object(fields.ascii)? + 2 * WORD },
+            text: Text {
+                length: size,
+                ascii: object(fields.ascii)?,
+                compact: object(fields.ascii)? + 2 * WORD,
+            },
+            // Asyncio tasks need the others, and are not read without a GIL.
             types: Types { name: object(fields.type_name)?, cached_keys, ..TYPES },
         })
     }
@@ -254,9 +271,31 @@ impl fmt::Display for LayoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LayoutError::Version => f.write_str("its memory is only known for 64-bit Python 3.7 to 3.15"),
-            LayoutError::FreeThreaded => f.write_str("it has no GIL (a free-threaded build)"),
+            LayoutError::FreeThreaded => {
+                f.write_str("it is a free-threaded build, and of these only Python 3.13 can be read")
+            }
             LayoutError::Runtime => f.write_str("its _PyRuntime cannot be found"),
             LayoutError::Fault(fault) => fault.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::memory::MemoryImage;
+
+    #[test]
+    fn of_free_threaded_builds_only_python_3_13_is_known() {
+        let read = |minor: usize| {
+            let mut table = vec![0; TABLE_WORDS];
+            table[..3].copy_from_slice(&[COOKIE, (0x300 + minor) << 16, 1]);
+            let bytes = table.into_iter().flat_map(usize::to_ne_bytes).collect();
+            let memory = MemoryImage { pieces: [(4096, bytes)].into() };
+            Layout::from_debug_offsets(&memory, minor as u64, 4096)
+        };
+        assert!(matches!(read(14), Err(LayoutError::FreeThreaded)));
+        let layout = read(13).unwrap();
+        assert!(!layout.has_gil() && layout.object == FREE_THREADED_OBJECT);
     }
 }

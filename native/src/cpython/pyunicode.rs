@@ -1,6 +1,6 @@
 //! Decoding of Python's str objects in another process.
 
-use crate::cpython::cpython_layout::{Text, LENGTH, STATE};
+use crate::cpython::cpython_layout::{Text, STATE_FROM_LENGTH};
 use crate::linux::memory::{int, word, Fault, Memory};
 
 /// Longer texts are cut.
@@ -25,8 +25,8 @@ pub fn read(layout: &Text, memory: &dyn Memory, address: usize, first: &[u8]) ->
         false => {
             // Less than that of a short ASCII text would be another object's, or nobody's.
             memory.read(address, &mut header[..layout.ascii])?;
-            let has_all =
-                Header::parse(layout, &header[LENGTH..]).is_some_and(|shape| shape.compact && shape.ascii);
+            let has_all = Header::parse(layout, &header[layout.length..])
+                .is_some_and(|shape| shape.compact && shape.ascii);
             let rest = if has_all { 0 } else { layout.compact + size_of::<usize>() };
             if rest > 0 {
                 memory.read(address, &mut header[..rest])?;
@@ -34,7 +34,7 @@ pub fn read(layout: &Text, memory: &dyn Memory, address: usize, first: &[u8]) ->
             &header[..rest.max(layout.ascii)]
         }
     };
-    let shape = Header::parse(layout, &head[LENGTH..]).ok_or(Fault { address })?;
+    let shape = Header::parse(layout, &head[layout.length..]).ok_or(Fault { address })?;
     let mut read = Vec::new();
     let characters = match shape.compact {
         true if shape.start + shape.size() <= head.len() => &head[shape.start..][..shape.size()],
@@ -51,11 +51,12 @@ pub fn read(layout: &Text, memory: &dyn Memory, address: usize, first: &[u8]) ->
 
 /// The same object as it lies in memory, from its length to the end of its characters.
 pub fn read_raw(layout: &Text, memory: &dyn Memory, address: usize) -> Result<Vec<u8>, Fault> {
-    let mut header = [0; STATE + size_of::<u32>() - LENGTH];
-    memory.read(address.wrapping_add(LENGTH), &mut header)?;
+    let mut header = [0; STATE_FROM_LENGTH + size_of::<u32>()];
+    let begin = address.wrapping_add(layout.length);
+    memory.read(begin, &mut header)?;
     let shape = Header::parse(layout, &header).ok_or(Fault { address })?;
-    let mut bytes = vec![0; shape.start - LENGTH + if shape.compact { shape.size() } else { 0 }];
-    memory.read(address.wrapping_add(LENGTH), &mut bytes)?;
+    let mut bytes = vec![0; shape.start - layout.length + if shape.compact { shape.size() } else { 0 }];
+    memory.read(begin, &mut bytes)?;
     Ok(bytes)
 }
 
@@ -65,7 +66,8 @@ pub fn decode_raw(layout: &Text, memory: &dyn Memory, address: usize, raw: &[u8]
     if !shape.compact {
         return read(layout, memory, address, &[]);
     }
-    let characters = raw.get(shape.start - LENGTH..).and_then(|characters| characters.get(..shape.size()));
+    let characters =
+        raw.get(shape.start - layout.length..).and_then(|characters| characters.get(..shape.size()));
     characters.map(|characters| shape.decode(characters)).ok_or(Fault { address })
 }
 
@@ -84,7 +86,7 @@ impl Header {
     /// Of an object's bytes from its length on; None if it is no text.
     fn parse(layout: &Text, bytes: &[u8]) -> Option<Header> {
         // Bit fields: 2 bits for interned, 3 for the bytes of a character, then whether compact and whether ASCII.
-        let state = int(bytes, STATE - LENGTH);
+        let state = int(bytes, STATE_FROM_LENGTH);
         let (width, compact, ascii) = ((state >> 2 & 7) as usize, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
         let start = if ascii { layout.ascii } else { layout.compact };
         matches!(width, 1 | 2 | 4).then(|| Header { length: word(bytes, 0), width, compact, ascii, start })

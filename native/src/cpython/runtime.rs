@@ -10,6 +10,9 @@ use crate::reader_process::client::ReaderProcesses;
 use crate::reader_process::messages::FoundRuntime;
 use crate::stacks::stack_reader::Failure;
 
+/// The kind of a failure that no other reader can help.
+pub const FREE_THREADED: &str = "free-threaded";
+
 /// The Python of a process and the layout of its memory.
 #[derive(Debug)]
 pub struct Runtime {
@@ -144,6 +147,7 @@ impl From<LayoutError> for Failure {
     fn from(error: LayoutError) -> Failure {
         match error {
             LayoutError::Fault(fault) => fault.into(),
+            LayoutError::FreeThreaded => Failure::new(FREE_THREADED, &error),
             error => Failure::new("other", &error),
         }
     }

@@ -46,13 +46,14 @@ const GIL_LOCKS_BYTES: usize = 2 * (size_of::<libc::pthread_cond_t>() + size_of:
 const GIL_SWITCHES_OFFSET: usize = 24;
 
 impl Expected {
-    /// Where the condition variables and mutexes of the GIL are, as of the last reading.
+    /// Where the condition variables and mutexes of the GIL are, as of the last reading; empty if there is none.
     pub fn gil_locks(&self, layout: &Layout) -> Range<usize> {
         let gil = match layout.gil {
             GilLayout::Runtime { switches, .. } => {
                 layout.runtime.wrapping_add(switches).wrapping_sub(GIL_SWITCHES_OFFSET)
             }
             GilLayout::Interpreter { .. } => self.gil,
+            GilLayout::FreeThreaded { .. } => return 0..0,
         };
         let start = gil.wrapping_add(GIL_LOCKS_OFFSET);
         start..start.wrapping_add(GIL_LOCKS_BYTES)
@@ -98,6 +99,7 @@ impl InterpreterHead {
                 let gil = |offset| of(expected.gil, offset);
                 [field(pointer), gil(holder), gil(locked), gil(switches)]
             }
+            GilLayout::FreeThreaded { .. } => [field(at.threads); 4],
         };
         let generation = field(at.code_generation.unwrap_or(at.threads));
         let kernel_thread = match expected.holder {
@@ -132,7 +134,7 @@ impl InterpreterHead {
             return Err(missing());
         }
         // Not yet made: -1.
-        let held = !of_interpreter || int(&locked.to_ne_bytes(), 0) > 0;
+        let held = layout.has_gil() && (!of_interpreter || int(&locked.to_ne_bytes(), 0) > 0);
         let holder = if held { holder } else { 0 };
         if holder != 0 && holder != expected.holder {
             expected.holder = holder;

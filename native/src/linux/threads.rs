@@ -260,6 +260,19 @@ impl Threads {
         self.by_tid.iter().filter(|(_, thread)| thread.is_on_cpu()).map(|(&tid, _)| tid).collect()
     }
 
+    /// The threads that may have been on a CPU at the last observation, by the ids the target knows them by.
+    pub fn native_ids_not_off_cpu(&self) -> Vec<i32> {
+        let inner = |tid: i32| match &self.inner_tids {
+            Some(inner_tids) => inner_tids.iter().find(|(_, &known)| known == tid).map(|(&inner, _)| inner),
+            None => Some(tid),
+        };
+        self.by_tid
+            .iter()
+            .filter(|(_, thread)| !thread.is_off_cpu())
+            .filter_map(|(&tid, _)| inner(tid))
+            .collect()
+    }
+
     /// Whether the main thread was stopped by a signal at the last observation: all of them are then, or soon will be.
     /// Of a main thread that has ended, whether any other was.
     pub fn is_stopped(&self) -> bool {

@@ -32,7 +32,7 @@ const UNSTOPPED_TRIES: usize = 4;
 
 /// The share of the longest stop for which a thread without a CPU is read, and until which the reading is verified. What
 /// follows keeps it from its CPU as well.
-const UNSTOPPED_READ_SHARE: f64 = 0.75;
+pub(super) const UNSTOPPED_READ_SHARE: f64 = 0.75;
 const UNSTOPPED_SHARE: f64 = 0.9;
 
 /// A reader of one process, and what it needs to read consistently.
@@ -49,9 +49,11 @@ pub enum StopScope {
     GilHolder,
     /// All threads.
     AllThreads,
+    /// Each thread that runs, for its own reading (`thread_stop`).
+    EachThread,
 }
 
-type ReadResult = Result<Vec<ThreadStack>, Failure>;
+pub(super) type ReadResult = Result<Vec<ThreadStack>, Failure>;
 
 impl ConsistentReader<'_> {
     /// Reads all Python threads. `threads` must have been observed just now. Threads that have not run since they were
@@ -75,6 +77,7 @@ impl ConsistentReader<'_> {
                     .reader
                     .has_native_ids(interpreter)
                 {
+                    _ if scope == StopScope::EachThread => reading.attempt_each(interpreter, n, stopper),
                     true => reading.attempt(interpreter, n, stopper),
                     false => reading.attempt_all_off_cpu(&[interpreter], n, stopper),
                 };
@@ -181,7 +184,7 @@ impl ConsistentReader<'_> {
 
     /// The deadline of a reading without a stop. A preempted thread may wait for the CPU of the reader: that must not
     /// take longer than a stop.
-    fn unstopped_deadline(&self, stopper: &Stopper, share: f64) -> Option<Instant> {
+    pub(super) fn unstopped_deadline(&self, stopper: &Stopper, share: f64) -> Option<Instant> {
         let looked = self.threads.preempted_thread().and(self.threads.observed_at);
         looked.map(|looked| looked + stopper.limits.max_stop.mul_f64(share))
     }
@@ -336,7 +339,7 @@ impl ConsistentReader<'_> {
 /// The pthread_t of a thread, and the kernel's id of it as the target itself sees it.
 type ThreadIds = (u64, Option<i32>);
 
-fn read_one(
+pub(super) fn read_one(
     reader: &mut dyn StackReader,
     threads: &RefCell<&mut Threads>,
     interner: &mut StackInterner,
@@ -445,15 +448,15 @@ fn holder_tid(threads: &Threads, gil: GilState) -> Option<i32> {
     threads.resolve(gil.native_id, 0).or_else(|| threads.single_thread())
 }
 
-fn unchecked() -> Failure {
+pub(super) fn unchecked() -> Failure {
     Failure::new("slow", &"the threads could not be checked while they may be stopped (max-stop-ms)")
 }
 
-fn moved(what: &str) -> Failure {
+pub(super) fn moved(what: &str) -> Failure {
     Failure::transient("moved", &what)
 }
 
-fn refused(refusal: &StopError) -> Failure {
+pub(super) fn refused(refusal: &StopError) -> Failure {
     match refusal {
         StopError::Gone => Failure::transient(refusal.kind(), refusal),
         _ => Failure::new(refusal.kind(), refusal),

@@ -3,6 +3,7 @@
 use crate::asyncio::task_reader::TaskReader;
 use crate::cpython::cpython_reader::CpythonReader;
 use crate::cpython::pyspy_reader::PySpyReader;
+use crate::cpython::runtime::FREE_THREADED;
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::os::thread_cpu_ns;
 use crate::linux::proc_file::is_exhausted;
@@ -74,7 +75,8 @@ pub fn attach(engine: &Engine, pid: i32, options: &SamplingOptions) -> Result<Se
         if target.presence() == Presence::Exited {
             return Err(no_such_process(pid));
         }
-        if tries == TRIES || failure.kind == EXCEEDED || began.elapsed() > MAX_DURATION {
+        let is_final = [EXCEEDED, FREE_THREADED].contains(&failure.kind);
+        if tries == TRIES || is_final || began.elapsed() > MAX_DURATION {
             return Err(attach_error(&target, &failure));
         }
         tries += 1;
@@ -104,7 +106,11 @@ fn prepare(
         }
         requested => requested.unwrap_or(method.mode),
     };
-    let named = options.names || options.timed_names;
+    let mut named = options.names || options.timed_names;
+    if named && !reader.has_gil() {
+        // The py-spy crate, which reads them, knows no free-threaded builds.
+        (named, method.names_problem) = (false, Some("it is a free-threaded build".into()));
+    }
     let processes = &engine.reader_processes;
     let names = match named.then(|| ThreadNames::new(target.pid, processes, options.names)).transpose() {
         // It opens the files of the process, and they may be gone.
@@ -141,6 +147,8 @@ fn find_reader(
                     names_problem: None,
                 };
                 let new = |_| {
+                    // Offsets of tasks are known with a GIL.
+                    reader.layout().has_gil().then_some(())?;
                     let (layout, depth) = (reader.layout(), options.max_depth);
                     TaskReader::new(pid, layout, &reader.python(), depth, options.max_tasks)
                 };
@@ -148,7 +156,7 @@ fn find_reader(
                 return Ok((Box::new(reader), method, tasks));
             }
             Err(failure) if options.reader == Some(ReaderKind::Cpython) => return Err(failure),
-            Err(failure) if failure.kind == EXCEEDED => return Err(failure),
+            Err(failure) if [EXCEEDED, FREE_THREADED].contains(&failure.kind) => return Err(failure),
             Err(failure) if failure.is_out_of_descriptors() => return Err(failure),
             // It may be starting.
             Err(failure) if failure.kind == "read" && tries < CPYTHON_READER_TRIES => return Err(failure),

@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// What is stopped while a process is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The thread that holds the GIL, so that no stack changes. Stacks are consistent.
+    /// The thread that holds the GIL, so that no stack changes; of a free-threaded Python, each thread that runs while it
+    /// is read itself. Stacks are consistent.
     Gil,
     /// Every thread. Stacks are consistent.
     Blocking,
@@ -96,9 +97,11 @@ impl ProcessSampler {
     pub fn missing_states(&self) -> Vec<&'static str> {
         let visible = self.threads.visible;
         let futexes = visible.system_calls && self.reader.has_gil_addresses();
+        let has_gil = self.reader.has_gil();
         let told = [
+            (State::Gil, has_gil),
             (State::CpuWait, visible.cpu_waits),
-            (State::GilWait, futexes),
+            (State::GilWait, futexes && has_gil),
             (State::Lock, futexes),
             (State::Poll, visible.system_calls),
             (State::Io, visible.system_calls),
@@ -181,6 +184,7 @@ impl ProcessSampler {
         }
         self.last.complete = false;
         let stacks = match self.mode {
+            Mode::Gil if !self.reader.has_gil() => self.read(StopScope::EachThread, interner),
             Mode::Gil => self.read(StopScope::GilHolder, interner),
             Mode::Blocking => self.read(StopScope::AllThreads, interner),
             Mode::Nonblocking => self.read_unstopped(interner),

@@ -16,7 +16,7 @@ pub struct ThreadStack {
     /// Address of the interpreter it belongs to.
     pub interpreter: usize,
     pub owns_gil: bool,
-    /// The reader's guess of activity, for a thread whose OS thread is unknown.
+    /// It may run Python code. The reader's guess of activity, for a thread whose OS thread is unknown.
     pub active: bool,
     pub stack: StackId,
     /// Frames were cut out of the stack.
@@ -88,6 +88,26 @@ pub trait StackReader: Send {
     }
 
     fn gil(&mut self, interpreter: usize) -> Result<GilState, Failure>;
+
+    /// False for a free-threaded build: `read_thread` reads its threads one by one.
+    fn has_gil(&self) -> bool {
+        true
+    }
+
+    /// From now on readings of all threads leave out those that the target knows by these ids and that may run Python
+    /// code: they count as failed.
+    fn leave_out(&mut self, _native_ids: Vec<i32>) {}
+
+    /// One of the threads that the last reading of all found. Calls `release` once nothing more is read of the target.
+    fn read_thread(
+        &mut self,
+        _interpreter: usize,
+        _thread_id: u64,
+        _interner: &mut StackInterner,
+        _release: &mut dyn FnMut(),
+    ) -> Result<ThreadStack, Failure> {
+        Err(Failure::new("other", &"its threads are not read one by one"))
+    }
 
     /// Whether `gil_addresses` holds the futexes for which threads sleep until they get a GIL.
     fn has_gil_addresses(&self) -> bool {

@@ -88,7 +88,7 @@ class NativeSampler:
             raise SamplingError(
                 f"process {proc.pid} cannot be read as Python: {error}",
                 reason=Reason.NOT_PYTHON,
-                hint="CPython 2.7 and 3.3 to 3.15 can be read, but not free-threaded builds.",
+                hint="CPython 2.7 and 3.3 to 3.15 can be read. Of free-threaded builds, only 3.13 can.",
             ) from error
         except MemoryError as error:
             raise SamplingError(

@@ -1,9 +1,11 @@
 """Functions that call only given others: `g<n>` calls `g<2n % 64>` or `g<(2n + 1) % 64>`, ten deep.
 
-Any other pair of neighbours in a stack never existed. Ends after argv[1] seconds.
+Any other pair of neighbours in a stack never existed. Ends after argv[1] seconds. argv[2], or else 1,
+threads do so.
 """
 
 import sys
+import threading
 import time
 
 WIDTH, DEPTH = 64, 10
@@ -18,14 +20,20 @@ SCOPE = {}
 exec(compile(SOURCE, "functions.py", "exec"), SCOPE)
 
 
-def main() -> None:
-    end = time.monotonic() + float(sys.argv[1])
+def call(end: float) -> None:
     starts = [SCOPE[f"g{n}"] for n in range(WIDTH)]
-    print("ready", flush=True)
     turn = 0
     while time.monotonic() < end:
         turn += 1
         assert starts[turn % WIDTH](DEPTH, turn * 40503 & 0x3FF) == 45
+
+
+def main() -> None:
+    end = time.monotonic() + float(sys.argv[1])
+    for _ in range(1, int((*sys.argv, 1)[2])):
+        threading.Thread(target=call, args=[end]).start()
+    print("ready", flush=True)
+    call(end)
 
 
 main()

@@ -55,7 +55,7 @@ def make_unreadable_error(problem: str, python_children: Sequence[int]) -> Sampl
 
     `problem` is the message. `python_children` are the pids of its Python descendants.
     """
-    hint = "CPython 3.3 to 3.15 can be read, free-threaded builds and PyPy cannot."
+    hint = "CPython 3.3 to 3.15 can be read, PyPy cannot. Of free-threaded builds, only 3.13 can."
     if python_children:
         named = ", ".join(map(str, python_children[:_MAX_NAMED_PROCESSES]))
         more = " and more" if len(python_children) > _MAX_NAMED_PROCESSES else ""

@@ -48,6 +48,7 @@ impl Thread {
             };
             *self = Thread { address: self.address, thread_id, identity, native_id, ..Thread::default() };
         }
+        self.attached = layout.is_attached(state);
         self.reading = ThreadReading::Unvisited;
     }
 

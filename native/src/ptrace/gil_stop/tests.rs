@@ -21,6 +21,9 @@ struct Scripted {
     /// Is what the thread does at each reading another thing?
     changing: bool,
     interpreters: Vec<usize>,
+    /// Without a GIL: does the thread run Python code?
+    attached: Option<bool>,
+    left_out: Vec<i32>,
     /// What was readings at each reading: does the process stand still, has it run since the last one?
     readings: Vec<(bool, bool)>,
     /// Does the process still stand still while stacks are built of each reading?
@@ -31,6 +34,22 @@ impl Scripted {
     fn is_stopped(&self) -> bool {
         let stat = std::fs::read(format!("/proc/{}/stat", self.tid)).unwrap();
         crate::linux::target::thread_state(&stat) == Some(b't')
+    }
+
+    fn thread(&self, interpreter: usize, interner: &mut StackInterner) -> ThreadStack {
+        let line = if self.changing { self.readings.len() as i32 } else { 1 };
+        let frame =
+            interner.intern_frame(&crate::stacks::frame_text::Call { function: "f", file: "f.py", line });
+        ThreadStack {
+            thread_id: 7,
+            native_id: Some(self.tid),
+            interpreter,
+            owns_gil: false,
+            active: self.attached == Some(true),
+            stack: interner.intern_stack(&[frame], 9).0,
+            truncated: false,
+            failed: false,
+        }
     }
 }
 
@@ -61,26 +80,36 @@ impl StackReader for Scripted {
         if self.readings.len() <= self.incomplete {
             return Err(Failure::transient("read", &"a call was being entered"));
         }
-        let line = if self.changing { self.readings.len() as i32 } else { 1 };
-        let frame =
-            interner.intern_frame(&crate::stacks::frame_text::Call { function: "f", file: "f.py", line });
         let gil = self.gil(MAIN)?;
-        let mut threads = [(7, Some(self.tid))].into_iter();
+        let is_left_out = self.attached == Some(true) && self.left_out.contains(&self.tid);
+        let mut threads = [(7, Some(self.tid))].into_iter().filter(|_| !is_left_out);
         let gil_now = &mut || self.gil(MAIN);
         let verified = verify(MemoryReading { gil, threads: &mut threads, gil_now });
         self.held.push(self.is_stopped());
         verified?;
-        let thread = ThreadStack {
-            thread_id: 7,
-            native_id: Some(self.tid),
-            interpreter,
-            owns_gil: false,
-            active: false,
-            stack: interner.intern_stack(&[frame], 9).0,
-            truncated: false,
-            failed: false,
-        };
-        Ok(Stacks { threads: vec![thread], gil })
+        let thread = self.thread(interpreter, interner);
+        Ok(Stacks { threads: vec![ThreadStack { failed: is_left_out, ..thread }], gil })
+    }
+
+    fn has_gil(&self) -> bool {
+        self.attached.is_none()
+    }
+
+    fn leave_out(&mut self, native_ids: Vec<i32>) {
+        self.left_out = native_ids;
+    }
+
+    fn read_thread(
+        &mut self,
+        interpreter: usize,
+        _: u64,
+        interner: &mut StackInterner,
+        release: &mut dyn FnMut(),
+    ) -> Result<ThreadStack, Failure> {
+        self.readings.push((self.is_stopped(), true));
+        release();
+        self.held.push(self.is_stopped());
+        Ok(self.thread(interpreter, interner))
     }
 }
 
@@ -107,6 +136,8 @@ impl Bench {
                 incomplete: 0,
                 changing: false,
                 interpreters: vec![MAIN],
+                attached: None,
+                left_out: Vec::new(),
                 readings: Vec::new(),
                 held: Vec::new(),
             },
@@ -153,6 +184,9 @@ impl Bench {
     }
 
     fn read(&mut self, scope: StopScope) -> Result<Vec<StackId>, &'static str> {
+        if scope == StopScope::EachThread {
+            self.reader.attached.get_or_insert(true);
+        }
         self.threads.observe().unwrap();
         let (reader, threads, interner) = (&mut self.reader, &mut self.threads, &mut self.interner);
         let stacks = ConsistentReader { reader, threads, interner }.read(scope, &mut self.stopper);
@@ -178,9 +212,12 @@ impl Drop for Bench {
 
 #[test]
 fn a_process_that_sleeps_is_read_once_and_never_stopped() {
-    for (scope, holder) in
-        [(StopScope::GilHolder, 0), (StopScope::GilHolder, THREAD), (StopScope::AllThreads, 0)]
-    {
+    for (scope, holder) in [
+        (StopScope::GilHolder, 0),
+        (StopScope::GilHolder, THREAD),
+        (StopScope::AllThreads, 0),
+        (StopScope::EachThread, 0),
+    ] {
         let mut bench = Bench::asleep();
         bench.reader.holders = vec![holder];
         let first = bench.read(scope).unwrap();
@@ -206,7 +243,7 @@ fn a_thread_in_two_interpreters_is_read_in_both() {
 
 #[test]
 fn a_process_that_works_stands_still_while_it_is_read_or_has_no_cpu() {
-    for scope in [StopScope::GilHolder, StopScope::AllThreads] {
+    for scope in [StopScope::GilHolder, StopScope::AllThreads, StopScope::EachThread] {
         let mut bench = Bench::working();
         bench.reader.holders = vec![THREAD];
         let mut stopped = 0;
@@ -223,9 +260,12 @@ fn a_process_that_works_stands_still_while_it_is_read_or_has_no_cpu() {
 
 #[test]
 fn a_process_goes_on_once_its_memory_is_read_and_before_stacks_are_built() {
-    for (scope, holder) in
-        [(StopScope::GilHolder, THREAD), (StopScope::AllThreads, THREAD), (StopScope::GilHolder, 0)]
-    {
+    for (scope, holder) in [
+        (StopScope::GilHolder, THREAD),
+        (StopScope::AllThreads, THREAD),
+        (StopScope::GilHolder, 0),
+        (StopScope::EachThread, 0),
+    ] {
         let mut bench = Bench::working();
         bench.reader.holders = vec![holder];
         // A free GIL is read without a stop first; what changes is stopped then.
@@ -286,5 +326,19 @@ fn a_holder_that_is_no_thread_of_the_process_means_the_only_one_or_all() {
     while !bench.reader.readings.contains(&(true, true)) {
         bench.until_on_cpu();
         bench.read(StopScope::GilHolder).unwrap();
+    }
+}
+
+#[test]
+fn without_a_gil_c_code_on_a_cpu_has_to_be_found_the_same_twice_or_is_stopped() {
+    let mut bench = Bench::working();
+    bench.reader.attached = Some(false);
+    bench.until_on_cpu();
+    bench.read(StopScope::EachThread).unwrap();
+    assert_eq!(bench.stopper.stops.stops, 0);
+    bench.reader.changing = true;
+    while bench.stopper.stops.stops == 0 {
+        bench.until_on_cpu();
+        bench.read(StopScope::EachThread).unwrap();
     }
 }
