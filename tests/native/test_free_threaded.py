@@ -8,6 +8,7 @@ import json
 import pytest
 from sidelight_native import Engine
 
+from tests.native.test_shares import check_shares, watch_shares
 from tests.native.test_stacks import functions, impossible
 from tests.truth.interpreters import free_threaded
 
@@ -45,6 +46,10 @@ def test_running_threads_have_only_stacks_that_existed(start, collect, python, p
     print(f"each thread lost {stopped_us / threads / taken.attempts:.0f} µs a tick")
 
 
+def test_a_program_with_known_shares_comes_back_with_them(start, collect, python):
+    check_shares(*watch_shares(start, collect, python))
+
+
 def test_threads_that_come_and_go_are_read_while_they_live(start, collect, python):
     taken = collect(Engine().attach(start("churn", 60, python=python).pid, rate_hz=1000), 1000)
     roots = {functions(stack)[0] for stack in taken.counts}
@@ -71,3 +76,12 @@ def test_c_calls_that_wait_are_not_interrupted_beside_a_thread_that_computes(sta
     assert all(undisturbed > 0 for undisturbed, _ in calls.values())
     assert {name: interrupted for name, (_, interrupted) in calls.items() if interrupted} == {}
     assert taken.states_of("compute").running > 0
+
+
+def test_thread_names_and_tasks_are_not_read(start, collect, python):
+    target = start("tasks", 60, python=python)
+    session = Engine().attach(target.pid, rate_hz=200, thread_names=True, tasks_hz=50)
+    taken = collect(session, 100)
+    assert session.names_problem == "it is a free-threaded build"
+    assert all(batch.tasks is None for batch in taken.batches)
+    assert taken.of("compute")[1] > 0
