@@ -226,21 +226,21 @@ def overview(services: Sequence[int], windows: int, repeats: int) -> None:
 def month(given: argparse.Namespace) -> None:
     """Print what a fleet of 1,000 services with 20 pods costs in a month."""
     counting = Counting(MemoryStore())
-    per_flush = math.ceil(FLEET_WINDOWS_A_DAY / DAY_SECONDS * given.flush_seconds)
+    flushes, per_flush = given.flushes, math.ceil(FLEET_WINDOWS_A_DAY / DAY_SECONDS * given.flush_seconds)
     own = list(Corpus(Shape(days=1, versions=1, pods=1)).windows())
-    luck, span = random.Random("month"), 400 * per_flush
+    luck, span = random.Random("month"), flushes * per_flush
     start = [START_NS + at * int(given.flush_seconds * 1e9) // per_flush for at in range(span)]
     rows = (
         renamed(luck.choice(own), at, luck, service=f"svc-{number % 1000:04d}", pod=f"pod-{number % 20000}")
         for number, at in enumerate(start)
     )
-    batches = ([next(rows) for _ in range(per_flush)] for _ in range(400))
+    batches = ([next(rows) for _ in range(per_flush)] for _ in range(flushes))
     windows, segments, _ = one_service.fill(counting, batches)
     stored = sum(entry.size for entry in counting.list("v1/")) / windows
     writes = (sum(counting.puts.values()) + sum(counting.lists.values())) / segments
     reads = sum(counting.gets.values()) / segments
-    flushes = MONTH_DAYS * DAY_SECONDS / given.flush_seconds
-    puts, gets = writes * flushes, reads * flushes
+    of_month = MONTH_DAYS * DAY_SECONDS / given.flush_seconds
+    puts, gets = writes * of_month, reads * of_month
     gigabytes = FLEET_WINDOWS_A_DAY * MONTH_DAYS * stored / 1e9
     print(f"month: {per_flush} windows a flush of {given.flush_seconds:g} s, {stored:.0f} bytes a window")
     print(f"  {writes:.1f} writes and listings and {reads:.1f} reads a flush, compaction included")
@@ -269,6 +269,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=24)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--flush-seconds", type=float, default=1.0)
+    parser.add_argument("--flushes", type=int, default=400)
     parser.add_argument("--put-price", type=float, default=0.005)
     parser.add_argument("--get-price", type=float, default=0.0004)
     parser.add_argument("--gigabyte-price", type=float, default=0.023)

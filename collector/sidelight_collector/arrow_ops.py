@@ -128,6 +128,8 @@ def factorize_rows(table: pa.Table) -> Array:
     for name in table.column_names:
         column = combine_chunks(table[name])
         codes = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
+        if len(codes.dictionary) == 1 and not codes.null_count:
+            continue  # the same value in all rows
         size = pa.scalar(max(len(codes.dictionary), 1), pa.int64())
         combined = pc.add(pc.multiply(number.cast(pa.int64()), size), codes.indices)
         number = combine_chunks(combined).dictionary_encode().indices

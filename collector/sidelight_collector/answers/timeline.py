@@ -203,10 +203,10 @@ def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | 
     sums = process_rows.group_by("step", use_threads=False).aggregate([(name, "sum") for name in names])
     coverage: list[float | None] = [None] * count
     stopped_share: list[float | None] = [None] * count
-    for row in sums.to_pylist():
-        step = int(row["step"])
-        coverage[step] = compute_share(row["covered_ns_sum"], row["ticking_ns_sum"])
-        stopped_share[step] = compute_share(row["stopped_ns_sum"], row["stopping_ns_sum"])
+    columns = (sums[name].to_pylist() for name in ("step", *(f"{name}_sum" for name in names)))
+    for step, covered, ticking, stopped, stopping in zip(*columns, strict=True):
+        coverage[step] = compute_share(covered, ticking)
+        stopped_share[step] = compute_share(stopped, stopping)
     return coverage, stopped_share
 
 
@@ -232,8 +232,9 @@ def choose_step_ns(range_ns: int, windows: pa.Table | None = None, least_step_ns
     """
     min_seconds = max(range_ns / TARGET_POINTS, least_step_ns) / SECOND_NS
     if windows is not None:
-        continuous = windows.filter(is_equal_string(windows["capture"], ""))
-        usual = pc.max((continuous if len(continuous) else windows)["longest_ns"]).as_py() or 0
+        longest = combine_chunks(windows["longest_ns"])
+        continuous = longest.filter(is_equal_string(windows["capture"], ""))
+        usual = pc.max(continuous if len(continuous) else longest).as_py() or 0
         by_hour = combine_chunks(windows["group"]).null_count < len(windows)
         min_seconds = max(min_seconds, usual / SECOND_NS, HOUR_SECONDS if by_hour else 0)
     return next((step for step in STEP_SECONDS if step >= min_seconds), STEP_SECONDS[-1]) * SECOND_NS

@@ -2,10 +2,10 @@
 
 Its cost is bounded by the number of unique stacks, whatever the number of samples. A segment holds the
 stacks of its own samples, so the segments of stage 1 hold every stack that is needed. They are read in
-order, and only if they have a stack that no earlier segment had.
+order, and only if they have a stack that no earlier segment has.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
@@ -175,12 +175,16 @@ def resolve_stacks(
     while refs and any(len(hashes) for hashes in missing.values()):
         here, refs = refs[:step], refs[step:]
         # Cached stacks are searched as fast as their hashes. Grouping them costs more.
-        uncached = [ref for ref in here if windows.group_by_endpoint or not context.is_cached(ref, pool.view)]
-        counted = zip(uncached, context.read_hash_tables(uncached), strict=True)
-        unneeded = {ref for ref, table in counted if not _has_missing_stack(table, missing)}
-        needed = [ref for ref in here if ref not in unneeded]
-        for table in _read_stack_tables(context, windows, needed, pool.view, services):
+        cached = [ref for ref in here if not windows.group_by_endpoint and context.is_cached(ref, pool.view)]
+        for table in _read_stack_tables(context, windows, cached, pool.view, services):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
+        uncached = [ref for ref in here if ref not in cached]
+        unread = dict(zip(uncached, context.read_hash_tables(uncached), strict=True))
+        while needed := _plan_stack_reads(unread, missing):
+            for table in _read_stack_tables(context, windows, needed, pool.view, services):
+                missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
+            for ref in needed:
+                del unread[ref]
         step = min(step * 2, MAX_BATCH_SEGMENTS)
     stack_ids = np.zeros(len(stack_hashes), np.int32)
     for name, (rows, hashes) in own_rows.items():
@@ -246,11 +250,20 @@ class _FrameInterner:
         return interned
 
 
-def _has_missing_stack(table: pa.Table, missing: HashesByService) -> bool:
-    return any(
-        pc.index_in(hashes, value_set=own).null_count < len(hashes)
-        for _, hashes, own, _ in _iter_missing_services(table, missing)
-    )
+def _plan_stack_reads(tables: Mapping[SegmentRef, pa.Table], missing: HashesByService) -> list[SegmentRef]:
+    """Select the segments with missing stacks that no segment before them has.
+
+    `tables` have the hashes of all stacks of each segment.
+    """
+    needed: list[SegmentRef] = []
+    for ref, table in tables.items():
+        still_missing = dict(missing)
+        for name, hashes, own, _ in _iter_missing_services(table, missing):
+            still_missing[name] = hashes.filter(pc.invert(pc.is_in(hashes, value_set=own)))
+        if any(len(still_missing[name]) < len(hashes) for name, hashes in missing.items()):
+            needed.append(ref)
+            missing = still_missing
+    return needed
 
 
 def _iter_missing_services(

@@ -75,21 +75,24 @@ def compute_union_ns(rows: pa.Table, group_ids: Array) -> dict[int, int]:
         }
     )
     spans = sort_table(spans, ["number", "start"])
-    end = combine_chunks(spans["end"])
-    new_time = pa.table(
-        {
-            "number": spans["number"],
-            "ns": _compute_uncovered_ns(spans, _compute_latest_end(spans["number"], end)),
-        }
-    )
+    number, end = combine_chunks(spans["number"]), combine_chunks(spans["end"])
+    latest_end = None if _are_disjoint(spans) else _compute_latest_end(number, end)
+    new_time = pa.table({"number": number, "ns": _compute_uncovered_ns(spans, latest_end)})
     added = new_time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
     return dict(zip(to_ints(added["number"]), to_ints(added["ns_sum"]), strict=True))
 
 
-def _compute_uncovered_ns(spans: pa.Table, latest_end: Array) -> Array:
-    """Compute the part of each span after `latest_end` of earlier spans, null if none."""
+def _are_disjoint(spans: pa.Table) -> bool:
+    """Whether no span begins before the previous one of its group ends."""
+    number, start, end = (combine_chunks(spans[name]) for name in ("number", "start", "end"))
+    starts_later = pc.greater_equal(start[1:], end[:-1])
+    return bool(pc.all(pc.or_(starts_later, pc.not_equal(number[1:], number[:-1])), min_count=0).as_py())
+
+
+def _compute_uncovered_ns(spans: pa.Table, latest_end: Array | None) -> Array:
+    """Compute the part of each span after `latest_end` of earlier spans, if there are any."""
     start, end = combine_chunks(spans["start"]), combine_chunks(spans["end"])
-    begin = pc.max_element_wise(start, latest_end)  # ignores nulls
+    begin = start if latest_end is None else pc.max_element_wise(start, latest_end)  # ignores nulls
     return combine_chunks(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
 
 

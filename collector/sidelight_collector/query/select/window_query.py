@@ -233,7 +233,7 @@ class _SideSelection:
             has_hours = pc.is_in(table["segment"], value_set=pa.array(list(self._hour_tables), pa.int32()))
             is_raw = pc.or_(pc.invert(has_hours), pc.is_in(hours_of(table), value_set=split_values))
             is_selected = pc.and_(is_selected, is_raw)
-        table = table.filter(is_selected)
+        table = filter_rows(table, is_selected)
         if len(tables) > 1:
             table = deduplicate_windows(table)
         return build_window_rows(table).append_column(_SEGMENT_FIELD, table["segment"]), window_counts
