@@ -16,6 +16,7 @@ from tests.cluster import place as places
 from tests.cluster.node import Node
 from tests.cluster.programs import eventually
 from tests.cluster.releases import (
+    CAPTURE_TOKEN,
     WITHOUT_LIMITS,
     Release,
     Store,
@@ -31,6 +32,7 @@ from tests.cluster.releases import (
 Json = dict[str, Any]
 ASKED = {"sidelight.dev/inject": "true"}
 LEVEL = "pod-security.kubernetes.io/enforce"
+SYS_PTRACE, DAC_READ_SEARCH = 1 << 19, 1 << 2
 AIOHTTP, DJANGO = "orders", "shop"
 SHOP = """
 from django.conf import settings
@@ -66,7 +68,11 @@ def release(node: Node, bucket: Store, agents: Release) -> Iterator[Release]:
     """Collectors and injectors."""
     s3 = {"url": "s3://sidelight/profiles", "endpoint": bucket.endpoint, "credentialsSecret": "s3"}
     given = values(
-        collector={"store": {"kind": "s3", "s3": s3}},
+        collector={
+            "store": {"kind": "s3", "s3": s3},
+            "settings": {"capture_check_interval_seconds": 0.3},
+            "auth": {"captureTokensSecret": "captures"},
+        },
         kubernetes={"nodeAgents": [f"{agents.namespace}/sidelight-agent"]},
         injector={"enabled": True},
     )
@@ -216,6 +222,48 @@ def test_one_sampler_for_each_pod_and_none_for_those_that_did_not_ask(
     rows = bucket.rows()
     assert {row["service"] for row in rows} == {AIOHTTP, DJANGO, "ledger"}
     assert len({row["pid"] for row in rows if row["service"] == "ledger"}) == 1
+
+
+def test_a_capture_of_pods_without_a_sidecar_is_taken_by_the_agent(release: Release, agent: str) -> None:
+    wanted = {"service": AIOHTTP, "pods": "all", "seconds": 2}
+    eventually(
+        "the agent asks for orders",
+        lambda: release.get(f"/api/v1/agents?service={AIOHTTP}")["total"] == 2,
+        60,
+        0.3,
+    )
+    status, made = release.ask("/api/v1/captures", wanted, token=CAPTURE_TOKEN)
+    assert status == 201, made
+
+    def is_over() -> Json | None:
+        found = release.get(f"/api/v1/captures/{made['id']}")
+        return dict(found) if found["state"] in ("ready", "failed", "stopped") else None
+
+    done = eventually("the capture ends", is_over, 90, 0.3)
+    assert done["state"] == "ready", done
+    assert len(done["parts"]) == 2
+    assert all(part["samples"] > 0 for part in done["parts"])
+
+
+def test_the_agent_runs_with_the_rights_to_read_processes_and_no_others(
+    node: Node, agents: Release, agent: str
+) -> None:
+    [status] = find_agent(node, agents)["status"]["containerStatuses"]
+    pids = places.processes(node.place, status["containerID"].rpartition("/")[2])
+    assert pids
+    for pid in pids:
+        fields = dict(
+            line.split(":\t", 1)
+            for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+            if ":\t" in line
+        )
+        assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == SYS_PTRACE | DAC_READ_SEARCH
+        assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+    # The root file system cannot be written, and no file of the node is mounted.
+    told = node.try_kubectl("-n", agents.namespace, "exec", agent, "--", "touch", "/file")
+    assert "Read-only file system" in told.stderr
+    volumes = node.get(f"/api/v1/namespaces/{agents.namespace}/pods/{agent}")["spec"]["volumes"]
+    assert {kind for volume in volumes for kind in volume} == {"name", "emptyDir", "projected"}
 
 
 def test_an_agent_that_is_killed_goes_on_and_leaves_no_process_stopped(

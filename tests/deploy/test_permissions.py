@@ -1,4 +1,4 @@
-"""The capabilities that the chart gives the sidecar are what it takes to sample, no more and no less."""
+"""The capabilities that the chart gives are what it takes to sample, no more and no less."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-RENDERED = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "rendered" / "sidecar.yaml"
+RENDERED = Path(__file__).resolve().parents[2] / "deploy" / "helm" / "rendered"
 
 # A process of another user, whose /proc files belong to that user as they do in a pod.
 TARGET = """
@@ -31,6 +31,9 @@ print("sampled" if session.ended is None and time.monotonic() < deadline else se
 """
 
 
+each_sampler = pytest.mark.parametrize(("mode", "container"), [("sidecar", "sidelight"), ("agent", "agent")])
+
+
 @pytest.fixture
 def target() -> Iterator[int]:
     with subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE, text=True) as process:
@@ -43,22 +46,27 @@ def target() -> Iterator[int]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take capabilities away from root")
-def test_the_charts_capabilities_are_enough_to_sample_another_users_process(target):
-    done = _sample(target, _capabilities())
+@each_sampler
+def test_the_charts_capabilities_are_enough_to_sample_another_users_process(target, mode, container):
+    done = _sample(target, _capabilities(mode, container))
     assert done.stdout == "sampled\n", done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take capabilities away from root")
-def test_without_sys_ptrace_another_users_process_is_refused(target):
-    done = _sample(target, [name for name in _capabilities() if name != "SYS_PTRACE"])
+@each_sampler
+def test_without_sys_ptrace_another_users_process_is_refused(target, mode, container):
+    done = _sample(target, [name for name in _capabilities(mode, container) if name != "SYS_PTRACE"])
     assert done.returncode != 0
     assert "PermissionError" in done.stderr
 
 
-def _capabilities() -> list[str]:
-    pod = yaml.safe_load(RENDERED.read_text(encoding="utf-8"))["spec"]["template"]["spec"]
-    [sidecar] = [container for container in pod["containers"] if container["name"] == "sidelight"]
-    return sidecar["securityContext"]["capabilities"]["add"]
+def _capabilities(mode: str, name: str) -> list[str]:
+    documents = yaml.safe_load_all((RENDERED / f"{mode}.yaml").read_text(encoding="utf-8"))
+    pods = [
+        one["spec"]["template"]["spec"] for one in documents if one["kind"] in ("Deployment", "DaemonSet")
+    ]
+    [sampler] = [container for pod in pods for container in pod["containers"] if container["name"] == name]
+    return sampler["securityContext"]["capabilities"]["add"]
 
 
 def _sample(pid: int, capabilities: list[str]) -> subprocess.CompletedProcess[str]:

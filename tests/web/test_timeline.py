@@ -14,7 +14,7 @@ from sidelight_model.window import TaskReadings
 from tests.processes import eventually
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
-from tests.web.profiles import BEFORE, send, windows
+from tests.web.profiles import AFTER, BEFORE, send, windows
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
@@ -43,6 +43,19 @@ def drag(page: Page, start: float, end: float) -> None:
     page.mouse.down()
     page.mouse.move(area["x"] + area["width"] * end, at + 5, steps=4)
     page.mouse.up()
+
+
+def test_the_time_of_a_trigger_is_marked_and_said(shop: str, open_page: Open) -> None:
+    steady = windows("boosted", "v1", AFTER, minutes_ago=20)
+    send(shop, steady, windows("boosted", "v1", AFTER, pods=1, minutes_ago=9, trigger="cpu+rss"))
+    page = open_page(f"{shop}/s/boosted")
+    page.get_by_role("button", name="Unfold the timeline").click()
+    expect(page.locator(".boost-mark")).to_have_count(1)
+    mark = page.locator(".boost-mark").bounding_box()
+    assert mark
+    page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] - 20)
+    said = "trigger cpu+rss: 1 pod sampled at a higher rate"
+    expect(page.locator(".timeline .caption")).to_contain_text(said)
 
 
 def test_a_brushed_range_is_zoomed_to_or_made_a_side_with_its_filters(shop: str, open_page: Open) -> None:

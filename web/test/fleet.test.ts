@@ -20,13 +20,14 @@ const sidecars = (rows: readonly (readonly [cluster: string, namespace: string, 
 });
 
 const ROWS = buildCoverage(
-  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [{ pod: "shop-1", version: "", node: "", phase: "Running", status: "no_sidecar", covered_by: null, problem: "none", hint: "kubectl x", last_seen: null, sidecar: null }] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 })],
+  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [{ pod: "shop-1", version: "", node: "", phase: "Running", status: "no_sidecar", covered_by: null, problem: "none", hint: "kubectl x", last_seen: null, sidecar: null }] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 }, { covered_by: { sidecar: 1, agent: 2, other: 0 } })],
   sidecars([["eu", "prod", "shop", "sidelight 1", 6, 10], ["eu", "prod", "shop", "sidelight 2", 2, 5], ["us", "lab", "vm", "sidelight 1", 4, 5], ["us", "lab", "gone", "sidelight 1", 1, 5000]]),
 );
 
 test("coverage has every workload, the worst first, and services that only sidecars name", () => {
   assert.deepEqual(ROWS.map(({ service, pods }) => [service, pods.profiled, pods.total]), [["shop", 8, 10], ["gone", 0, 1], ["cart", 3, 3], ["vm", 4, 4], ["batch", 0, 5]]);
-  const [shop, gone] = ROWS;
+  const [shop, gone, cart] = ROWS;
+  assert.deepEqual([shop.byAgent, cart.byAgent], [0, 2]);
   assert.deepEqual([shop.cluster, shop.samplers, shop.modes, shop.stoppedShare, shop.failedShare, shop.lastSeen, shop.attachablePod], ["eu", ["sidelight 1", "sidelight 2"], ["gil"], 0.001, null, 9995, "shop-1"]);
   assert.deepEqual([gone.workload, gone.pods.stale], ["", 1]);
   assert.equal(profiledShare(addCounts(ROWS.map(({ pods }) => pods))), 15 / 23);
