@@ -40,15 +40,14 @@ ANNOTATIONS: Final = (
 
 APP_NAME: Final = "app.kubernetes.io/name"
 APP_VERSION: Final = "app.kubernetes.io/version"
-APP_COMPONENT: Final = "app.kubernetes.io/component"
 
 SIDECAR: Final = "sidelight"
 """The name of the sidecar's container, however it was installed."""
 EPHEMERAL_PREFIX: Final = f"{SIDECAR}-"
 """The prefix of the name of an ephemeral sidecar container."""
 
-NODE_AGENT: Final = {APP_NAME: "sidelight", APP_COMPONENT: "agent"}
-"""The labels of a node agent's pod."""
+AGENT_CONTAINER: Final = "agent"
+"""The name of the node agent's container."""
 
 AUDIENCE: Final = "sidelight"
 """The audience of a sidecar's token: a collector does not accept a token for the API server."""

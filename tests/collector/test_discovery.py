@@ -49,7 +49,6 @@ from sidelight_kubernetes.kubernetes_client import (
     ResourceVersionExpired,
     WatchEvent,
 )
-from sidelight_kubernetes.label_names import NODE_AGENT
 from sidelight_kubernetes.reflector import DENIED_RETRY_SECONDS, MAX_BACKOFF_SECONDS, run_reflector
 from tests.collector.clusters import NOW, STARTED_UNIX, Server, deployment, pod, replicaset
 
@@ -315,7 +314,9 @@ def test_a_pod_stands_as_its_containers_and_its_sidecar_say(
 
 def test_coverage_says_what_profiles_each_pod() -> None:
     asked, refused = {"sidelight.dev/inject": "true"}, {"sidelight.dev/inject": "false"}
-    agent = pod("agent-n1", namespace="agents", owner="agent", labels=NODE_AGENT)
+    agent = pod("agent-n1", namespace="agents", labels={"app.kubernetes.io/name": "sidelight"})
+    agent["metadata"]["ownerReferences"][0]["kind"] = "DaemonSet"
+    agent["spec"]["containers"][0]["name"] = "agent"
     pods = {
         "by-sidecar": pod("by-sidecar", sidecar="running"),
         "by-agent": pod("by-agent"),

@@ -15,6 +15,7 @@ import yaml
 
 from sidelight import __version__
 from sidelight.settings import format_variable, parse_settings
+from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, parse_pod
 from sidelight_collector.settings.collector import Settings as Collector
 from sidelight_sidecar.agent.settings import AgentSettings, parse_agent_settings
 from sidelight_sidecar.settings import SidecarSettings as Sidecar
@@ -312,9 +313,7 @@ def test_every_variable_the_chart_sets_is_a_setting_of_the_program(mode, part):
 
 
 def test_the_node_agent_takes_the_settings_that_the_chart_gives_it():
-    documents = yaml.safe_load_all((RENDERED / "agent.yaml").read_text(encoding="utf-8"))
-    [pod] = [one["spec"]["template"]["spec"] for one in documents if one["kind"] == "DaemonSet"]
-    [container] = pod["containers"]
+    [container] = _agent_template()["spec"]["containers"]
     environment = {entry["name"]: entry.get("value", "node-1") for entry in container["env"]}
     known = {format_variable(field) for field in dataclasses.fields(AgentSettings)}
     assert environment.keys() <= known
@@ -322,6 +321,15 @@ def test_the_node_agent_takes_the_settings_that_the_chart_gives_it():
     mounts = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert str(settings.spool_dir) in mounts
     assert str(settings.token_file.parent) in mounts
+
+
+def test_the_collector_tells_node_agents_from_other_pods():
+    def parse(template: dict[str, Any], kind: str) -> Pod:
+        owner = {"controller": True, "kind": kind, "name": "owner"}
+        return parse_pod({**template, "metadata": {**template["metadata"], "ownerReferences": [owner]}})
+
+    assert parse(_agent_template(), "DaemonSet").is_node_agent
+    assert not parse({"metadata": {}, "spec": _pod("agent", "collector")}, "ReplicaSet").is_node_agent
 
 
 @pytest.mark.parametrize(("mode", "part"), PARTS)
@@ -364,6 +372,12 @@ def _texts(directory: Path) -> dict[str, str]:
         str(path.relative_to(directory)): path.read_text(encoding="utf-8")
         for path in directory.rglob("*.yaml")
     }
+
+
+def _agent_template() -> dict[str, Any]:
+    documents = yaml.safe_load_all((RENDERED / "agent.yaml").read_text(encoding="utf-8"))
+    [daemon_set] = [one for one in documents if one["kind"] == "DaemonSet"]
+    return daemon_set["spec"]["template"]
 
 
 @cache

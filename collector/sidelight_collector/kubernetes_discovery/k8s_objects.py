@@ -105,7 +105,12 @@ class Pod:
     containers: tuple[str, ...]
     sampled_container: str
     sidecar: SidecarContainer | None
-    is_node_agent: bool = False
+
+    @property
+    def is_node_agent(self) -> bool:
+        """Return whether it is a node agent of Sidelight's chart."""
+        names = self.kind, self.service, self.sampled_container
+        return names == ("DaemonSet", label_names.SIDECAR, label_names.AGENT_CONTAINER)
 
     @property
     def has_ended(self) -> bool:
@@ -217,7 +222,6 @@ def parse_pod(item: ApiObject) -> Pod:
         containers=_list_containers(spec),
         sampled_container=_intern(naming.target_container(item)),
         sidecar=_find_sidecar(spec, status, injected=injection_status == "injected"),
-        is_node_agent=label_names.NODE_AGENT.items() <= labels.items(),
     )
 
 
