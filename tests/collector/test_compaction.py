@@ -389,6 +389,8 @@ SOON = 1_795_253_500 + 599
         (day_of(blocks=[900, 10]), LATER, [0, 1]),
         (day_of(blocks=[900, 101]), LATER, []),
         (day_of(blocks=[900, 101, 5]), LATER, [1, 2]),
+        (day_of(blocks=[900, 90, 5, 500, 400]), LATER, [0, 1, 2]),
+        (day_of(blocks=[999, 500, 400]), LATER, [1, 2]),
         (day_of(blocks=[10]), LATER, []),
         (day_of(blocks=[10] * 32, segments=[1]), SOON, list(range(32))),
         (day_of(blocks=[10] * 8, segments=[1]), LATER, [0]),

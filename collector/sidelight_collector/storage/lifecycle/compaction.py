@@ -27,7 +27,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from itertools import accumulate, groupby
+from itertools import accumulate
 from typing import Final
 
 import pyarrow as pa
@@ -123,9 +123,8 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
     is_due = any(ref.max_start_ms / 1000 + policy.max_wait_seconds <= now for ref, _ in day_inputs.segments)
     if is_due or len(day_inputs.segments) >= policy.min_segments:
         return _take_up_to(MAX_SEGMENT_BYTES_PER_MERGE, day_inputs.segments[:MAX_SEGMENTS_PER_MERGE])
-    small = sorted(
-        (block for block in day_inputs.blocks if block[1] < policy.max_block_rows), key=lambda block: block[1]
-    )
+    # In order of time, so that few blocks have windows of the same hour.
+    small = sorted(block for block in day_inputs.blocks if block[1] < policy.max_block_rows)
     is_complete = is_day_complete(day_inputs.day, now)
     if is_complete and sum(rows for _, rows in small) <= policy.max_shared_rows:
         groups = [small]
@@ -135,16 +134,19 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
             by_digits[find_shared_digits(block[0].services)].append(block)
         groups = [by_digits[digits] for digits in sorted(by_digits)]
     else:
-        by_size = groupby(small, key=lambda block: block[1].bit_length() // 3)
+        by_size: dict[int, list[SizedRef]] = defaultdict(list)
+        for block in small:
+            by_size[block[1].bit_length() // 3].append(block)
         groups = [
-            group[:MAX_BLOCKS_PER_MERGE]
-            for _, blocks in by_size
-            if len(group := list(blocks)) >= MAX_BLOCKS_PER_MERGE
+            blocks[:MAX_BLOCKS_PER_MERGE]
+            for _, blocks in sorted(by_size.items())
+            if len(blocks) >= MAX_BLOCKS_PER_MERGE
         ]
     for group in groups:
-        selected = _take_up_to(policy.max_block_rows, group)
-        if len(selected) > 1:
-            return [ref for ref, _ in day_inputs.blocks if ref in selected]
+        for start in range(len(group) - 1):
+            selected = _take_up_to(policy.max_block_rows, group[start:])
+            if len(selected) > 1:
+                return [ref for ref, _ in day_inputs.blocks if ref in selected]
     is_recent = is_complete and not is_day_complete(day_inputs.day + timedelta(days=CUT_DAYS), now)
     return next(([ref] for ref, rows in day_inputs.blocks if is_recent and _can_cut(ref, rows, policy)), [])
 
