@@ -38,6 +38,25 @@ class BusyDepthStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskStatistics:
+    """Mean numbers of a pod's asyncio tasks and ready tasks, and the longest wait of a ready one."""
+
+    mean: float
+    ready: float
+    longest_ready_seconds: float
+
+    @classmethod
+    def parse(cls, timeline: Mapping[str, Any]) -> TaskStatistics | None:
+        """Parse a response of `/api/v1/timeline` for the profile type tasks; None if no tasks were read."""
+        pod_seconds = sum(timeline["pod_seconds"])
+        waits = [seconds for seconds in timeline["longest_ready_seconds"] if seconds is not None]
+        if not waits or not pod_seconds:
+            return None
+        ready = sum(timeline["ready_task_seconds"]) / pod_seconds
+        return cls(sum(timeline["seconds"]) / pod_seconds, ready, max(waits))
+
+
+@dataclass(frozen=True, slots=True)
 class VersionProfile:
     """The sum of a version's windows.
 
@@ -56,6 +75,7 @@ class VersionProfile:
     samplers: tuple[str, ...]
     python_versions: tuple[str, ...]
     missing_states: tuple[str, ...]
+    tasks: TaskStatistics | None = None
 
     @property
     def cpu_cores(self) -> float | None:
@@ -63,8 +83,8 @@ class VersionProfile:
         return self.cpu_seconds / self.pod_seconds if self.pod_seconds else None
 
     @classmethod
-    def parse(cls, document: Mapping[str, Any]) -> VersionProfile:
-        """Parse one side of a response of `/api/v1/depth` for the profile type cpu."""
+    def parse(cls, document: Mapping[str, Any], timeline: Mapping[str, Any]) -> VersionProfile:
+        """Parse a side of a response of `/api/v1/depth` for type cpu, and a timeline of type tasks."""
         return cls(
             windows=document["windows"],
             samples=sum(document["states"].values()),
@@ -85,6 +105,7 @@ class VersionProfile:
             samplers=tuple(document["samplers"]),
             python_versions=tuple(document["python_versions"]),
             missing_states=tuple(document["missing_states"]),
+            tasks=TaskStatistics.parse(timeline),
         )
 
 
@@ -118,9 +139,10 @@ class DemoQueries:
 
     async def fetch_profile(self, version: DemoVersion, start: float, until: float) -> VersionProfile:
         """Fetch the profile of a version's windows that start in the time range."""
-        query = {"query": version.selector, "from": f"{start:.6f}", "until": f"{until:.6f}", "type": "cpu"}
-        response = await self._fetch_json("depth", query)
-        return VersionProfile.parse(response["sides"][0])
+        query = {"query": version.selector, "from": f"{start:.6f}", "until": f"{until:.6f}"}
+        response = await self._fetch_json("depth", {**query, "type": "cpu"})
+        timeline = await self._fetch_json("timeline", {**query, "type": "tasks"})
+        return VersionProfile.parse(response["sides"][0], timeline)
 
     async def _fetch_json(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         try:

@@ -112,5 +112,6 @@ def _version_to_json(measured: MeasuredVersion) -> dict[str, object]:
             "samplers": list(profile.samplers),
             "pythons": list(profile.python_versions),
             "missing_states": list(profile.missing_states),
+            "tasks": dataclasses.asdict(profile.tasks) if profile.tasks else None,
         },
     }

@@ -27,6 +27,7 @@ ABOUT_HALF = 0.6
 SAME_TOLERANCE = 0.1
 DEPTH_TOLERANCE = 0.25
 CONTENTION_THRESHOLD = 0.03
+MAX_READY_SHARE = 0.1
 MIN_LOAD_RATIO = 0.98
 Z = 1.96
 
@@ -72,6 +73,7 @@ def evaluate_story(measured: Sequence[MeasuredVersion]) -> list[StoryFinding]:
             _evaluate_waiting(aiohttp),
             _check_load("Idle", measured) or _evaluate_idle(tornados, aiohttp),
             _check_load("CPU", measured) or _evaluate_cpu(tornados, aiohttp),
+            _describe_tasks(aiohttp),
         ]
     findings += [
         _compare_versions(by_name, "async and await", TORNADO_COROUTINES, TORNADO_ASYNC),
@@ -212,6 +214,22 @@ def _judge_cpu(ratio: float) -> ClaimVerdict:
     if ratio <= ABOUT_HALF:
         return ClaimVerdict.AGREES
     return ClaimVerdict.PARTLY_AGREES if ratio < 1 - SAME_TOLERANCE else ClaimVerdict.DIFFERS
+
+
+def _describe_tasks(aiohttp: MeasuredVersion) -> StoryFinding | None:
+    tasks, cores = aiohttp.profile.tasks, aiohttp.profile.cpu_cores
+    if tasks is None or cores is None:
+        return None
+    facts = (
+        f"{AIOHTTP} has {tasks.mean:.1f} asyncio tasks on average and takes {format_percent(cores)} of a core"
+    )
+    if tasks.ready <= MAX_READY_SHARE * tasks.mean:
+        return StoryFinding(
+            "Tasks", None, f"{facts}: nearly all of them wait for something other than the CPU."
+        )
+    wait_ms = tasks.longest_ready_seconds * 1000
+    ready = f"{tasks.ready:.1f} of them are ready and wait for their event loop, up to {wait_ms:.0f} ms"
+    return StoryFinding("Tasks", None, f"{facts}: {ready}.")
 
 
 def _compare_versions(

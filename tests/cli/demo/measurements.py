@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidelight_cli.demo.collector_answers import BusyDepthStatistics, VersionProfile
+from sidelight_cli.demo.collector_answers import BusyDepthStatistics, TaskStatistics, VersionProfile
 from sidelight_cli.demo.measurement import MeasuredVersion
 from sidelight_cli.demo.processes.latency import Latency
 from sidelight_cli.demo.processes.load_generator import LoadRound
@@ -24,6 +24,7 @@ def measured(
     mode: str = "blocking",
     errors: dict[str, int] | None = None,
     answered: int = 3000,
+    tasks: TaskStatistics | None = None,
 ) -> MeasuredVersion:
     """A version: mean busy depth in frames, idle share, cores, arrivals per second, p99 of /50."""
     latency = Latency(answered, 52.0, 52.5, p99_ms, 60.0) if answered else Latency.summarize([])
@@ -43,5 +44,6 @@ def measured(
         samplers=("py-spy 0.4.3",),
         python_versions=("3.11.7",),
         missing_states=(),
+        tasks=tasks,
     )
     return MeasuredVersion(NAMED[name], load, profile)

@@ -77,6 +77,7 @@ def test_a_run_profiles_every_service_and_reports_it(finished: Finished) -> None
     assert [one["version"] for one in report["versions"]] == [version.name for version in VERSIONS]
     for one in report["versions"]:
         load, profile = one["load"], one["profile"]
+        assert profile["tasks"]["mean"] >= 1
         assert load["sent"] == 100
         assert load["overall"]["answered"] + sum(load["errors"].values()) == 100
         assert load["paths"]["/50"]["p50_ms"] > 49

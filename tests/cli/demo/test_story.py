@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sidelight_cli.demo.collector_answers import TaskStatistics
 from sidelight_cli.demo.command import format_progress
 from sidelight_cli.demo.demo_table import render_table
 from sidelight_cli.demo.measurement import MeasuredVersion, VersionProgress, find_problems
@@ -57,6 +58,20 @@ def test_a_run_that_came_out_as_published_agrees_in_every_claim() -> None:
     found = evaluate_story(run())
     assert [one.subject for one in found if one.verdict] == ["Depth", "Frames", "Waiting", "Idle", "CPU"]
     assert {one.verdict for one in found if one.verdict} == {AGREES}
+
+
+@pytest.mark.parametrize(
+    ("tasks", "says"),
+    [
+        (
+            TaskStatistics(14.2, 0.1, 0.002),
+            "14.2 asyncio tasks on average and takes 15.0 % of a core: nearly all",
+        ),
+        (TaskStatistics(20, 6, 0.31), "6.0 of them are ready and wait for their event loop, up to 310 ms."),
+    ],
+)
+def test_tasks_that_wait_are_told_from_those_that_want_to_run(tasks: TaskStatistics, says: str) -> None:
+    assert says in finding("Tasks", run(aiohttp={"tasks": tasks})).text
 
 
 @pytest.mark.parametrize(
