@@ -13,6 +13,8 @@ pub const MAX_STOPPED: usize = 1000;
 const MAX_TASKS: usize = 1 << 17;
 /// After so many nodes that follow the same ones as before there is nothing new.
 const MAX_UNCHANGED: usize = 8;
+/// How often a ring is followed from its end again because the node that was read next had been taken out.
+const MAX_TRIES: usize = 100;
 const WORD: usize = size_of::<usize>();
 /// Next and previous node.
 const NODE_BYTES: usize = 2 * WORD;
@@ -83,9 +85,13 @@ pub fn follow_while_it_changes(
         .map(|(&(node, _), links)| (node, links.1))
         .collect();
     for &head in heads {
-        let (mut node, mut unchanged) = (read_link(memory, head)?.1, 0);
+        let (mut node, mut unchanged, mut tries) = (read_link(memory, head)?.1, 0, 0);
         while node != head && unchanged < MAX_UNCHANGED && found.len() < MAX_TASKS {
-            let (_, previous) = read_link(memory, node)?;
+            let (next, previous) = read_link(memory, node)?;
+            if next == 0 && tries < MAX_TRIES {
+                (node, unchanged, tries) = (read_link(memory, head)?.1, 0, tries + 1);
+                continue;
+            }
             unchanged = if before.get(&node) == Some(&previous) { unchanged + 1 } else { 0 };
             found.insert(node, previous);
             node = previous;
