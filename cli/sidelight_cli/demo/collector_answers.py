@@ -39,7 +39,7 @@ class BusyDepthStatistics:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatistics:
-    """Mean numbers of a pod's asyncio tasks and ready tasks, and the longest wait of a ready one."""
+    """The mean number of a pod's asyncio tasks, and how long ready ones waited."""
 
     mean: float
     ready: float
@@ -47,7 +47,7 @@ class TaskStatistics:
 
     @classmethod
     def parse(cls, timeline: Mapping[str, Any]) -> TaskStatistics | None:
-        """Parse a response of `/api/v1/timeline` for the profile type tasks; None if no tasks were read."""
+        """Parse a timeline of the profile type tasks; None if no tasks were read."""
         pod_seconds = sum(timeline["pod_seconds"])
         waits = [seconds for seconds in timeline["longest_ready_seconds"] if seconds is not None]
         if not waits or not pod_seconds:
@@ -84,7 +84,7 @@ class VersionProfile:
 
     @classmethod
     def parse(cls, document: Mapping[str, Any], timeline: Mapping[str, Any]) -> VersionProfile:
-        """Parse a side of a response of `/api/v1/depth` for type cpu, and a timeline of type tasks."""
+        """Parse a side of `/api/v1/depth` for type cpu, and a timeline of type tasks."""
         return cls(
             windows=document["windows"],
             samples=sum(document["states"].values()),

@@ -108,7 +108,9 @@ impl Listing {
         read_each(memory, &addresses, at.size, &mut bytes);
         let mut pending = Vec::with_capacity(tasks.len());
         for (task, object) in tasks.iter_mut().zip(bytes.chunks_exact(at.size)) {
-            match objects.kind(memory, word(object, TYPE))? {
+            // Of what was read ahead, another object may be there by now.
+            let kind = objects.kind(memory, word(object, TYPE)).unwrap_or(Kind::Other);
+            match kind {
                 Kind::Task => {
                     // What was taken out of its list has ended.
                     let is_listed =
