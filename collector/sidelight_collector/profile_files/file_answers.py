@@ -7,10 +7,10 @@ composition, as `sidelight compare` does.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sidelight_collector.profile_files.file_tree import StackTime, build_file_tree
+from sidelight_collector.profile_files.profile_file import ProfileFile
 from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.frames import OTHER, Frame, unescape_frame
@@ -33,14 +33,6 @@ _RUNNING: Final = "running"
 _NO_EFFECT: Final = dict.fromkeys(
     ("low", "high", "relative", "relative_low", "relative_high", "min_detectable_effect")
 )
-
-
-@dataclass(frozen=True, slots=True)
-class ProfileFile:
-    """A file: its name, and its content without compression and byte order mark."""
-
-    name: str
-    content: bytes
 
 
 def build_file_answer(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from sidelight_collector.profile_files.file_answers import ProfileFile, build_file_answer
+from sidelight_collector.profile_files.profile_file import ProfileFile
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
 
@@ -92,6 +92,9 @@ def _build_timeout(limits: ReaderLimits) -> ReadingTimeout:
 
 def main() -> int:
     """Answer on the files of standard input."""
+    # The collector, which starts this process, does without all formats.
+    from sidelight_collector.profile_files.file_answers import build_file_answer
+
     header: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     _limit(resource.RLIMIT_AS, header["memory_bytes"])
     _limit(resource.RLIMIT_CPU, header["cpu_seconds"])

@@ -1,6 +1,7 @@
 /** What a function costs across services. */
 
 import type { FunctionsAnswer } from "../api/answers.ts";
+import { count } from "../strings/counts.ts";
 
 const MONTH_HOURS = 730;
 
@@ -14,7 +15,7 @@ export function dottedName(name: string, file: string): string {
 export function monthlyCost(cores: number | null, price: number | null): string {
   if (cores === null || price === null) return "";
   const amount = cores * price * MONTH_HOURS;
-  return amount >= 100 ? Math.round(amount).toLocaleString("en-US") : amount.toFixed(amount >= 10 ? 1 : 2);
+  return amount >= 100 ? count(amount) : amount.toFixed(amount >= 10 ? 1 : 2);
 }
 
 /** The share of a row in the time of all services. */

@@ -79,5 +79,8 @@ export function applyNodeSignificance(significance: Significance, { level, names
 
 /** 1 for each node that changed, of the tree that was tested; null for others, whose nodes are put together of its nodes. */
 export function testedChanges({ level, flags }: Significance, tree: Tree): Uint8Array | null {
-  return tree.level === level ? Uint8Array.from(level, (_, node) => (flags[node] === CHANGED ? 1 : 0)) : null;
+  if (tree.level !== level) return null;
+  const changes = new Uint8Array(level.length);
+  for (let node = 0; node < changes.length; node++) changes[node] = flags[node] === CHANGED ? 1 : 0;
+  return changes;
 }

@@ -121,7 +121,7 @@ export function childrenOf(shape: Shape, node: number): number[] {
 
 export function sum(column: Column): number {
   let all = 0;
-  for (const value of column) all += value;
+  for (let i = 0; i < column.length; i++) all += column[i];
   return all;
 }
 
