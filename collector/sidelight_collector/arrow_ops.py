@@ -101,10 +101,10 @@ def row_numbers(rows: int) -> Array:
 
 def add_columns(table: pa.Table, names: Sequence[str]) -> Array:
     """Add columns of integers row by row."""
-    added = combine_chunks(table[names[0]])
+    added: Column = table[names[0]]
     for name in names[1:]:
-        added = pc.add(added, combine_chunks(table[name]))
-    return added
+        added = pc.add(added, table[name])
+    return combine_chunks(added)
 
 
 def sort_table(table: pa.Table, names: Sequence[str]) -> pa.Table:

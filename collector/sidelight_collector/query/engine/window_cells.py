@@ -43,7 +43,8 @@ def sum_window_cells(
             context.deadline.remaining()
     if not parts:
         return SUM_SCHEMA.empty_table().append_column(_CELL_COLUMN, pa.array([], pa.int32()))
-    return pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    # In chunks: most columns are of states that are only added up.
+    return pa.concat_tables(parts).unify_dictionaries()
 
 
 class CellLookup:

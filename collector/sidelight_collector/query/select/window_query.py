@@ -186,6 +186,8 @@ class _SideSelection:
     def _select_whole_hours(self, split_hours: Collection[int]) -> pa.Table:
         """Select the rows of hours, or days, that start in the range and are not split."""
         rows = self._hour_rows
+        if not len(rows):
+            return rows
         day = combine_chunks(pc.multiply(pc.divide(rows["hour"], pa.scalar(DAY_NS)), pa.scalar(DAY_NS)))
         start = pc.if_else(rows["daily"], day, rows["hour"])
         whole = pc.invert(
@@ -195,6 +197,8 @@ class _SideSelection:
 
     def _is_partial(self, rows: pa.Table) -> Array:
         """Return a mask of the selected rows whose group has a row that is not selected."""
+        if not len(rows):
+            return pa.array([], pa.bool_())
         at = row_numbers(len(rows))
         accepted = filter_by_selector(rows.append_column("at", at), self._query.selector)["at"]
         is_selected = pc.is_in(at, value_set=combine_chunks(accepted))
