@@ -12,8 +12,8 @@ import pytest
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.profile_files.file_tree import build_file_tree
-from sidelight_collector.profile_files.profile_file import ProfileFile
 from sidelight_collector.profile_files.reader_process import ReaderLimits, ReadingTimeout, read_in_process
+from sidelight_collector.profile_files.sent_file import ProfileFile
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.tree import Tree

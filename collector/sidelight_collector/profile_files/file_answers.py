@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from sidelight_collector.profile_files.file_tree import StackTime, build_file_tree
-from sidelight_collector.profile_files.profile_file import ProfileFile
+from sidelight_collector.profile_files.sent_file import ProfileFile
 from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.frames import OTHER, Frame, unescape_frame

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Final
 
-from sidelight_collector.profile_files.profile_file import ProfileFile
+from sidelight_collector.profile_files.sent_file import ProfileFile
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
 

@@ -18,8 +18,8 @@ from sidelight_collector.http.api.responses import EncodedResponse, accepts_gzip
 from sidelight_collector.http.request_body import BodyReader
 from sidelight_collector.ingest.pyroscope.multipart_form import parse_form
 from sidelight_collector.ingest.pyroscope.profile_sums import BadProfile
-from sidelight_collector.profile_files.profile_file import ProfileFile
 from sidelight_collector.profile_files.reader_process import ReaderLimits, read_in_process
+from sidelight_collector.profile_files.sent_file import ProfileFile
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError

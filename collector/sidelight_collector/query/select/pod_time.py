@@ -90,7 +90,7 @@ def _are_disjoint(spans: pa.Table) -> bool:
 
 
 def _compute_uncovered_ns(spans: pa.Table, latest_end: Array | None) -> Array:
-    """Compute the part of each span after `latest_end` of earlier spans, if there are any."""
+    """Compute the part of each span after `latest_end` of earlier spans, if any."""
     start, end = combine_chunks(spans["start"]), combine_chunks(spans["end"])
     begin = start if latest_end is None else pc.max_element_wise(start, latest_end)  # ignores nulls
     return combine_chunks(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))

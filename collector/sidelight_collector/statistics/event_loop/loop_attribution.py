@@ -116,9 +116,10 @@ def _assign_role(state: _PathState, codes: dict[str, int]) -> int:
 
 
 class _Steps(dict[tuple[int, int, bool], int]):
-    """The state below each (state, frame, whether it is the root of a greenlet), computed once.
+    """The state one frame below another state, each step computed once.
 
-    `states` are those on the paths of a tree by number; state 0 is outside.
+    Keys are (state, frame, whether the frame is the root of a greenlet). `states` are those on the paths of a
+    tree by number; state 0 is outside.
     """
 
     def __init__(self, words: Sequence[LoopFrame]) -> None:
