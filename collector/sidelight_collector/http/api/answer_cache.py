@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Final
 
 import xxhash
+from aiohttp import web
 
 from sidelight_collector.http.api.responses import EncodedResponse
 from sidelight_collector.lru import LruCache
@@ -27,6 +28,10 @@ from sidelight_collector.query.windows import WindowQuery
 
 OVERHEAD_BYTES: Final = 1024
 """Estimated memory that a cached response takes besides its body."""
+
+
+CLIENT_CHECK_SECONDS: Final = 0.5
+"""Time between checks whether the client of a request still waits."""
 
 
 class AnswerOrigin(StrEnum):
@@ -73,13 +78,27 @@ class AnswerCache:
         self._lock = threading.Lock()
         self._in_flight: dict[str, _InFlightAnswer] = {}
 
-    async def get(self, build_query: Callable[[QueryContext], CacheableQuery]) -> EncodedResponse:
+    async def get(
+        self,
+        build_query: Callable[[QueryContext], CacheableQuery],
+        request: web.BaseRequest | None = None,
+    ) -> EncodedResponse:
         """Return the response to a query, with an etag if it is complete.
 
         `build_query` runs in a query's thread. A query that waits for the response of another query waits
-        no longer than that query's deadline. Raises what `QueryEngine.run` and `build_query` raise, and
-        QueryTimeout.
+        no longer than that query's deadline. Raises what `QueryEngine.run` and `build_query` raise,
+        QueryTimeout, and CancelledError if the client of the request has left.
         """
+        answer = asyncio.ensure_future(self._get(build_query))
+        try:
+            while not (await asyncio.wait([answer], timeout=CLIENT_CHECK_SECONDS))[0]:
+                if request is not None and request.transport is None:
+                    answer.cancel()
+            return answer.result()
+        finally:
+            answer.cancel()
+
+    async def _get(self, build_query: Callable[[QueryContext], CacheableQuery]) -> EncodedResponse:
         limit = self._engine.limits.timeout_seconds
         try:
             async with asyncio.timeout(limit):

@@ -72,7 +72,7 @@ class ApiHandler:
             make = build_answer()
             return build_cacheable_query(make, gzip, partial(encode_answer, make))
 
-        return (await self._answers.get(build_query)).to_response(request)
+        return (await self._answers.get(build_query, request)).to_response(request)
 
     async def respond_sides(
         self, request: web.Request, parameters: QueryParameters, make: partial[JsonAnswer]
@@ -99,7 +99,7 @@ class ApiHandler:
 
             return build_cacheable_query(on_sides, gzip, encode_answer, repr(choice))
 
-        return (await self._answers.get(build_query)).to_response(request)
+        return (await self._answers.get(build_query, request)).to_response(request)
 
     def choose_sides(self, context: QueryContext, parameters: QueryParameters) -> SideChoice:
         """Return the sides of a request, with what it groups their stacks by."""

@@ -52,4 +52,4 @@ class EndpointApi(ApiHandler):
             make = partial(query, query=parameters.parse_window_query())
             return build_cacheable_query(make, gzip, partial(encode, make), answer_format)
 
-        return (await self._answers.get(build_query)).to_response(request)
+        return (await self._answers.get(build_query, request)).to_response(request)

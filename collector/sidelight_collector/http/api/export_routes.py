@@ -109,7 +109,7 @@ class ExportApi(ApiHandler):
             exporter = partial(make, sides=queries, name=title)
             return build_cacheable_query(exporter, gzip, partial(encode_export, exporter))
 
-        return (await self._answers.get(build_query)).to_response(request)
+        return (await self._answers.get(build_query, request)).to_response(request)
 
     def _build_exporter(self, parameters: QueryParameters, export_format: str) -> partial[ExportedProfile]:
         """Parse all parameters; return a function that exports sides under a name."""

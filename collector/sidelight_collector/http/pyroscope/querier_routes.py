@@ -238,7 +238,7 @@ class QuerierApi(ApiHandler):
 
                 return build_cacheable_query(make, call.gzip, compute, f"{name} {call.content_type}")
 
-            return build_response(await self._answers.get(build_query))
+            return build_response(await self._answers.get(build_query, request))
 
     async def _refuse(self, request: web.Request) -> web.Response:
         get_principal(request)  # The answer tells nothing of any namespace.

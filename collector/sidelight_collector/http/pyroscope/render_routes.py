@@ -133,7 +133,7 @@ class RenderApi(ApiHandler):
 
             return build_cacheable_query(make, gzip, compute, "list")
 
-        return (await self._answers.get(build_query)).to_response(request)
+        return (await self._answers.get(build_query, request)).to_response(request)
 
 
 def render_profile(
