@@ -368,7 +368,7 @@ CLIENTS_CACHED := pyroscope-clients-$(shell cat $(CLIENT_FILES) | sha256sum | cu
 # Of the server's plugins the tests need one. Others are hard links of the same files.
 .tools/trino-server-$(TRINO_VERSION):
 	@$(call need,mvn,install Maven (apt-get install maven) and Java 24 or later)
-	@$(call built,trino-server-$(TRINO_VERSION),mvn --batch-mode --quiet -Dmaven.repo.local="$$new/maven" \
+	@$(call built,trino-server-$(TRINO_VERSION),mvn --batch-mode --quiet -Dstyle.color=never -Dmaven.repo.local="$$new/maven" \
 		$(MAVEN_DEPENDENCY):copy -Dartifact=io.trino:trino-server:$(TRINO_VERSION):tar.gz -DoutputDirectory="$$new"; \
 		rm -r "$$new/maven"; tar -xzf "$$new"/*.tar.gz -C "$$new" --strip-components=1; rm "$$new"/*.tar.gz; \
 		find "$$new/plugin" -mindepth 1 -maxdepth 1 ! -name hive -exec rm -r {} +)

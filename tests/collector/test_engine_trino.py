@@ -11,9 +11,8 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -27,11 +26,11 @@ from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.settings.engine import TrinoUrl
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.s3 import S3Store
-from tests.collector.conftest import Serve
+from tests import loopback_server
+from tests.collector.conftest import Answer, Running, Serve
 from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, stored, window
-from tests.collector.trino_cluster import TrinoCluster
-from tests.loopback_server import LoopbackHandler, serving
+from tests.collector.trino_cluster import WORKERS, TrinoCluster
 from tests.processes import S3Server, eventually
 
 LOCATION = "s3://bucket/some/prefix"
@@ -76,7 +75,7 @@ def speaking(*answers: Any, status: int = 200, seconds: float = 0.0) -> Iterator
     """A server that gives these answers in turn, the last for ever, and what it was asked."""
     asked: list[str] = []
 
-    class Handler(LoopbackHandler):
+    class Handler(loopback_server.LoopbackHandler):
         def do_POST(self) -> None:
             self.read_body()
             self.do_GET()
@@ -97,7 +96,7 @@ def speaking(*answers: Any, status: int = 200, seconds: float = 0.0) -> Iterator
             asked.append(self.command)
             self.answer(204, b"")
 
-    with serving(Handler) as port:
+    with loopback_server.serving(Handler) as port:
         yield TrinoUrl("127.0.0.1", port), asked
 
 
@@ -182,13 +181,28 @@ async def test_the_collector_sums_what_trino_did_not(
             assert "trino://" in answer.json["message"]
 
 
+async def test_a_client_that_leaves_ends_the_query_on_the_engine(
+    serving: Serve, s3_server: S3Server, new_bucket: Callable[[], str]
+) -> None:
+    bucket = new_bucket()
+    store = S3Store(bucket, endpoint=s3_server.endpoint)
+    stored([window("a 1")], store=store)
+    with speaking(WAIT, seconds=0.01) as (url, asked):
+        given: dict[str, Any] = {"store": f"s3://{bucket}", "s3_endpoint": s3_server.endpoint, **KEPT}
+        async with serving(store, engine=url, engine_fallback=False, **given) as running:
+            request = asyncio.create_task(running.get("flamegraph", SPAN))
+            await asyncio.to_thread(eventually, "the engine works", lambda: "GET" in asked)
+            request.cancel()
+            await asyncio.to_thread(eventually, "the query is cancelled", lambda: asked[-1] == "DELETE", 10.0)
+
+
 # --- On a real cluster ------------------------------------------------------------------------------
 
 
 @pytest.fixture
 async def collector(
     trino: TrinoCluster, s3_server: S3Server, new_bucket: Callable[[], str], serving: Serve
-) -> Any:
+) -> AsyncIterator[Running]:
     """A collector whose windows Trino sums, with time for a busy machine."""
     bucket = new_bucket()
     store = S3Store(bucket, endpoint=s3_server.endpoint)
@@ -208,50 +222,48 @@ async def collector(
         yield running
 
 
-def sums(trino: TrinoCluster) -> list[Any]:
-    """The queries of collectors that the coordinator knows, the newest first."""
-    found = [one for one in trino.ask("query") if one["session"].get("source", "").startswith("sidelight/")]
-    return sorted(found, key=lambda one: str(one["queryId"]), reverse=True)
+def list_queries(trino: TrinoCluster) -> list[Any]:
+    """The queries of collectors that the coordinator has."""
+    return [one for one in trino.ask("query") if one["session"].get("source", "").startswith("sidelight/")]
 
 
-def has_tasks_on(trino: TrinoCluster, query_id: str, workers: int) -> bool:
-    text = json.dumps(trino.ask(f"query/{query_id}"))
-    return len(set(re.findall(r"http://127\.0\.0\.1:(\d+)/v1/task/", text))) > workers
+@asynccontextmanager
+async def waiting_for_a_worker(
+    trino: TrinoCluster, collector: Running
+) -> AsyncIterator[tuple[asyncio.Task[Answer], str]]:
+    """A request and the id of its query, which waits for the last worker: that is stopped in its midst."""
+    assert (await collector.get("flamegraph", SPAN)).headers["sidelight-engine"] == "trino"
+    before = {one["queryId"] for one in list_queries(trino)}
+    (worker,) = trino.run(f"SELECT http_uri FROM system.runtime.nodes WHERE node_id = 'worker{WORKERS - 1}'")
+    trino.workers[-1].process.send_signal(signal.SIGSTOP)
+    try:
+        request = asyncio.create_task(collector.get("export", SPAN))
+
+        def find() -> str | None:
+            new = [one["queryId"] for one in list_queries(trino) if one["queryId"] not in before]
+            return next(
+                (one for one in new if f"{worker[0]}/v1/task/" in str(trino.ask(f"query/{one}"))), None
+            )
+
+        yield request, await asyncio.to_thread(eventually, "the worker has a task", find)
+    finally:
+        trino.workers[-1].process.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.trino
-@pytest.mark.parametrize("end", ["worker", "request"])
-async def test_a_query_outlives_a_worker_and_does_not_outlive_its_request(
-    end: str, trino: TrinoCluster, collector: Any
-) -> None:
-    """The worker that is stopped holds the query up until it is killed or the request is given up."""
-    assert (await collector.get("flamegraph", SPAN)).headers["sidelight-engine"] == "trino"
-    before = {one["queryId"] for one in sums(trino)}
-    victim = trino.workers[-1]
-    victim.process.send_signal(signal.SIGSTOP)
+async def test_a_request_that_ends_cancels_its_query(trino: TrinoCluster, collector: Running) -> None:
+    async with waiting_for_a_worker(trino, collector) as (request, query):
+        request.cancel()
+        await asyncio.to_thread(
+            eventually, "the query ends", lambda: trino.ask(f"query/{query}")["state"] == "FAILED"
+        )
+        assert trino.ask(f"query/{query}")["errorCode"]["name"] == "USER_CANCELED"
 
-    def find_running() -> str | None:
-        new = [one for one in sums(trino) if one["queryId"] not in before]
-        return next((one["queryId"] for one in new if has_tasks_on(trino, one["queryId"], 1)), None)
 
-    try:
-        asking = asyncio.create_task(collector.get("top", SPAN))
-        with ThreadPoolExecutor() as threads:
-            loop = asyncio.get_running_loop()
-            query = await loop.run_in_executor(threads, eventually, "both workers have tasks", find_running)
-            if end == "request":
-                asking.cancel()
-                await loop.run_in_executor(
-                    threads,
-                    eventually,
-                    "Trino cancels",
-                    lambda: trino.ask(f"query/{query}")["state"] == "FAILED",
-                )
-                assert trino.ask(f"query/{query}")["errorCode"]["name"] == "USER_CANCELED"
-            else:
-                victim.process.kill()
-                answer = await asking
-                assert (answer.status, answer.headers["sidelight-engine"]) == (200, "trino")
-                assert sum(row["self"] for row in answer.json["functions"]) > 0
-    finally:
-        victim.process.send_signal(signal.SIGCONT)
+@pytest.mark.trino
+async def test_a_query_gives_its_answer_though_a_worker_dies(trino: TrinoCluster, collector: Running) -> None:
+    async with waiting_for_a_worker(trino, collector) as (request, _):
+        trino.workers[-1].process.kill()
+        answer = await request
+        assert (answer.status, answer.headers["sidelight-engine"]) == (200, "trino")
+        assert answer.headers["sidelight-samples"] == "20"

@@ -9,8 +9,9 @@ import pytest
 from sidelight.settings import BadSetting, mask_secrets, parse_settings
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engines.clickhouse.sql import build_object_prefix
+from sidelight_collector.settings import engine
 from sidelight_collector.settings.collector import Settings
-from sidelight_collector.settings.engine import ClickHouseUrl, parse_engine_url
+from sidelight_collector.settings.engine import ClickHouseUrl, EngineUrl, TrinoUrl, parse_engine_url
 from sidelight_collector.settings_wiring import build_stage1
 
 SECRET = "s3cr%2Ft"
@@ -29,10 +30,16 @@ SECRET = "s3cr%2Ft"
             "clickhouse://host/?collection=profiles&endpoint=https://s3.internal:9000",
             ClickHouseUrl("host", collection="profiles", endpoint="https://s3.internal:9000"),
         ),
+        ("trino://host/profiles/sidelight", TrinoUrl("host")),
+        ("trino://me@[::1]:1/lake/prod_1", TrinoUrl("::1", 1, user="me", catalog="lake", schema="prod_1")),
+        (
+            "trino://me:pa%40%2F%3A@host/profiles/sidelight?secure=1",
+            TrinoUrl("host", 8443, secure=True, user="me", password="pa@/:"),
+        ),
     ],
 )
-def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
-    text: str, expected: ClickHouseUrl
+def test_a_url_says_where_the_engine_is_and_how_it_comes_to_the_objects(
+    text: str, expected: EngineUrl
 ) -> None:
     assert parse_engine_url(text) == expected
     assert "pa@" not in f"{expected} {expected!r}"
@@ -59,6 +66,14 @@ def test_a_url_says_where_clickhouse_is_and_how_it_comes_to_the_objects(
         "clickhouse://u:s3cr#t@host",
         f"clickhouse://u:{SECRET}@host/#there",
         f"clickhouse://a%3Ab:{SECRET}@host",
+        f"trino://u:{SECRET}@host",
+        f"trino://u:{SECRET}@host/catalog?secure=1",
+        f"trino://u:{SECRET}@host/Catalog/schema?secure=1",
+        f"trino://u:{SECRET}@host/catalog/sche;ma?secure=1",
+        f"trino://u:{SECRET}@host/catalog/schema/table?secure=1",
+        f"trino://u:{SECRET}@host/catalog/schema?secure=1&cluster=a",
+        f"trino://%C3%BC:{SECRET}@host/catalog/schema?secure=1",
+        f"trino://u:{SECRET}@host/catalog/schema",
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_and_not_repeated(text: str) -> None:
@@ -80,11 +95,37 @@ def test_neither_the_settings_nor_the_help_show_a_password(capsys: pytest.Captur
     assert "s3cr" not in told
 
 
+@pytest.mark.parametrize("url", [ClickHouseUrl("host"), TrinoUrl("host")])
 @pytest.mark.parametrize("store", ["./data", "/s3/bucket", "given"])
-def test_an_engine_needs_a_store_that_it_can_read(store: str) -> None:
+def test_an_engine_needs_a_store_that_it_can_read(store: str, url: EngineUrl) -> None:
     with pytest.raises(BadSetting, match="not in S3"):
-        Settings(store=store, engine=ClickHouseUrl("host"))
-    assert Settings(store="s3://bucket", engine=ClickHouseUrl("host")).engine_fallback
+        Settings(store=store, engine=url)
+    assert Settings(store="s3://bucket", engine=url).engine_fallback
+
+
+def test_trino_gets_a_password_over_https_only(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    for url in (TrinoUrl("host", password="x"), TrinoUrl("host")):
+        with pytest.raises(BadSetting, match="no HTTPS"):
+            Settings(store="s3://bucket", engine=url, engine_password_file=None if url.password else file)
+    given = Settings(store="s3://bucket", engine=TrinoUrl("host", secure=True), engine_password_file=file)
+    made = build_stage1(given, Metrics())
+    assert made is not None
+    assert made.client.server.password == "secret"
+
+
+def test_trino_needs_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "find_spec", lambda _: None)
+    with pytest.raises(BadSetting, match="not installed"):
+        Settings(store="s3://bucket", engine=TrinoUrl("host"))
+    assert Settings(store="s3://bucket", engine=ClickHouseUrl("host")).engine
+
+
+@pytest.mark.parametrize("store", ["s3://bucket/a b", "s3://bucket/${day}", "s3://bucket//a", "s3://"])
+def test_a_prefix_that_trino_would_read_otherwise_is_refused(store: str) -> None:
+    with pytest.raises(BadSetting, match="otherwise"):
+        build_stage1(Settings(store=store, engine=TrinoUrl("host")), Metrics())
 
 
 @pytest.mark.parametrize(

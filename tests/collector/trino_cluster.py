@@ -54,8 +54,12 @@ class TrinoCluster:
     """A running cluster; it has one schema for each store."""
 
     url: TrinoUrl
-    workers: Sequence[Running]
+    nodes: Sequence[Running]
     _schemas: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def workers(self) -> Sequence[Running]:
+        return self.nodes[1:]
 
     def url_of(self, store: str) -> TrinoUrl:
         if store not in self._schemas:
@@ -99,13 +103,13 @@ def trino_cluster(folder: Path, s3: S3Server) -> Iterator[TrinoCluster]:
             stack.enter_context(_node(folder / name, name == "coordinator", port, catalog))
             for name in ("coordinator", *(f"worker{number}" for number in range(WORKERS)))
         ]
-        cluster = TrinoCluster(TrinoUrl("127.0.0.1", port, user="test", catalog="profiles"), nodes[1:])
+        cluster = TrinoCluster(TrinoUrl("127.0.0.1", port, user="test", catalog="profiles"), nodes)
 
         def is_complete() -> bool:
             for node in nodes:
                 assert node.alive(), node.said()[-4000:]
             try:
-                return cluster.active_workers() == WORKERS
+                return not cluster.ask("info")["starting"] and cluster.active_workers() == WORKERS
             except (OSError, trino.exceptions.Error, trino.exceptions.HttpError):
                 return False
 
@@ -115,8 +119,8 @@ def trino_cluster(folder: Path, s3: S3Server) -> Iterator[TrinoCluster]:
 
 @contextmanager
 def _node(folder: Path, is_coordinator: bool, port: int, catalog: Mapping[str, str]) -> Iterator[Running]:
-    home = next((ROOT / ".tools").glob("trino-server-*"), None)
-    assert home, ".tools has no trino-server: run `make test-trino`"
+    home = next((ROOT / ".tools").glob("trino-server-*/"), Path()).resolve()
+    assert (home / "plugin").exists(), ".tools has no trino-server: run `make test-trino`"
     config = CONFIG | {
         "coordinator": str(is_coordinator).lower(),
         "discovery.uri": f"http://127.0.0.1:{port}",

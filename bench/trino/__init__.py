@@ -1,0 +1,1 @@
+"""Stage 1 in this process and on Trino, over the same objects."""
