@@ -92,8 +92,8 @@ def test_each_pod_is_a_row_and_what_was_not_watched_is_no_colour_of_the_scale(
     assert busy == still
     assert len(busy) in (1, 2)
     assert drawn.says(0, busy[0]).startswith("heat-busy-0 · ")
-    assert "0.160 CPU cores per pod" in drawn.says(0, busy[0])
-    assert "0 CPU cores per pod · 0 samples · version idle" in drawn.says(1, busy[0])
+    assert "160 m/pod" in drawn.says(0, busy[0])
+    assert "0 m/pod · 0 samples · version idle" in drawn.says(1, busy[0])
     page.mouse.move(0, 0)
     took, nothing = drawn.colours(0, 1)
     unwatched = set(nothing[busy[-1] + 1 :])

@@ -1,4 +1,4 @@
-import { short } from "../lib/numbers.ts";
+import { formatRate, rateUnit } from "../lib/quantities.ts";
 import type { VersionSighting } from "../api/grids.ts";
 import { formatClock } from "../lib/times.ts";
 import * as strings from "../strings/serviceStrings.tsx";
@@ -36,7 +36,7 @@ export function Sparkline({ trend }: { trend: Trend }) {
   const maximum = Math.max(...values, 0);
   const mean = values.reduce((all, one) => all + one, 0) / Math.max(values.length, 1);
   const markers = deployMarkers(trend);
-  const summary = strings.trendDescription(short(mean), short(maximum), markers.map(({ version, at }) => strings.fromLabel((version || strings.noVersionLabelled).slice(0, 60), formatClock(at).slice(0, -3))).join(""));
+  const summary = strings.trendDescription(formatRate(mean, rateUnit("cpu")), formatRate(maximum, rateUnit("cpu")), markers.map(({ version, at }) => strings.fromLabel((version || strings.noVersionLabelled).slice(0, 60), formatClock(at).slice(0, -3))).join(""));
   return (
     <svg class="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width={WIDTH} height={HEIGHT} role="img" aria-label={summary}>
       <title>{summary}</title>

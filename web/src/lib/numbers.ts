@@ -12,7 +12,7 @@ export function short(value: number): string {
 
 export const percent = (part: number, digits = 1): string => `${(part * 100).toFixed(part !== 0 && Math.abs(part) < 0.001 ? 3 : digits)} %`;
 
-export const signed = (text: string, value: number): string => (value > 0 ? `+${text}` : text.replace("-", /[1-9]/.test(text) ? "−" : ""));
+export const signed = (text: string, value: number): string => (value > 0 ? `+${text}` : text.replace("-", "−"));
 
 /** The ends of an interval of a difference. */
 export const interval = (low: number, high: number, write: (value: number) => string, joint = "to"): string => `${signed(write(low), low)} ${joint} ${signed(write(high), high)}`;

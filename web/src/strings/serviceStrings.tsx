@@ -6,7 +6,7 @@ import { count, plural, type Printable } from "./counts.ts";
 // Sparkline
 export const noVersionLabelled = "(no version)";
 export const fromLabel = (version: Printable, at: Printable) => `; ${version} from ${at}`;
-export const trendDescription = (mean: Printable, maximum: Printable, markers: Printable) => `CPU cores per pod: mean ${mean}, max ${maximum}${markers}`;
+export const trendDescription = (mean: Printable, maximum: Printable, markers: Printable) => `CPU: mean ${mean}, max ${maximum}${markers}`;
 
 // DeployList
 export const analysing = "Analysing";
@@ -23,7 +23,7 @@ export const tableOfServices = "Table of services";
 export const service = "Service";
 export const cpuCores = "CPU (cores)";
 export const perPod = "per pod";
-export const trendHint = "CPU cores per pod, with a marker at each new version";
+export const trendHint = "CPU per pod, with a marker at each new version";
 export const trend = (range: Printable) => `Trend, ${range}`;
 export const versionAge = "Version (age)";
 export const vsPrevious = "vs previous";

@@ -8,6 +8,7 @@ import type { Grid, Mark } from "../../charts/heatmapDrawing.ts";
 import { change, place, visit } from "../../lib/location.ts";
 import { dataQualityNotices } from "../../viewmodels/dataQualityNotices.ts";
 import { short } from "../../lib/numbers.ts";
+import { formatRate, rateUnit } from "../../lib/quantities.ts";
 import { joinMatchers, selectorOf } from "../../lib/selectors.ts";
 import { formatClock, parseTime, rfc3339, timelineStepSeconds, timeZoneName, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
@@ -22,6 +23,7 @@ import { BasisLine, Notices } from "../answer/Notices.tsx";
 import * as strings from "../../strings/heatmapStrings.tsx";
 
 const UNIT: Record<ProfileType, string> = { cpu: strings.cpuCoresPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod, gil_wait: strings.gilWaitPerPod, off_cpu: strings.offCpuPerPod, tasks: strings.tasksPerPod };
+const rateText = (rate: number, type: ProfileType) => (type === "cpu" ? formatRate(rate, rateUnit(type)) : `${short(rate)} ${UNIT[type]}`);
 const MAX_MATCHER_CHARACTERS = 3600;
 
 interface HeatmapProps {
@@ -90,7 +92,7 @@ function columnSpan(answer: HeatmapAnswer, at: number): Span {
 const formatSpan = (span: Span) => `${formatClock(span.from).slice(0, -3)} – ${formatClock(span.until).slice(formatClock(span.from).slice(0, 10) === formatClock(span.until).slice(0, 10) ? 11 : 0, -3)}`;
 
 function describeCell(rate: number | null, samples: number | null, type: ProfileType): string {
-  return rate === null ? strings.noDataWord : strings.sample(short(rate), UNIT[type], samples ?? 0);
+  return rate === null ? strings.noDataWord : strings.sample(rateText(rate, type), samples ?? 0);
 }
 
 function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean }) {
@@ -140,7 +142,7 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
         const hasNameCollision = pods.some(({ name, namespace }) => answer.row.some((other, i) => other === name && answer.namespace[i] !== namespace));
         return (
           <>
-            <span class="heat-sum">{strings.podCount(pods.length)} · {formatSpan(span)} · {sum.podSeconds > 0 ? strings.sampleText(short(sum.seconds / sum.podSeconds), UNIT[type], sum.samples) : strings.noDataWord}</span>
+            <span class="heat-sum">{strings.podCount(pods.length)} · {formatSpan(span)} · {sum.podSeconds > 0 ? strings.sample(rateText(sum.seconds / sum.podSeconds, type), sum.samples) : strings.noDataWord}</span>
             <SelectionActions match={match} span={span} other={against} />
             <button type="button" onClick={() => openCapture({ service: place.value.service, pods: pods.map(({ name }) => name).filter((name) => name !== "").slice(0, 100) })}>{strings.capturePods}</button>
             {hasNameCollision && match !== "" && <span class="quiet">{strings.sameNameNotice}</span>}
@@ -194,7 +196,7 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
         const sum = sumCells(selected, answer.seconds, answer.pod_seconds, answer.samples);
         return (
           <>
-            <span class="heat-sum">{span ? formatSpan(span) : strings.hourOfDay(selected.rows.length, selected.last - selected.first + 1)} · {sum.podSeconds > 0 ? strings.sampleText(short(sum.seconds / sum.podSeconds), UNIT[type], sum.samples) : strings.noDataWord}</span>
+            <span class="heat-sum">{span ? formatSpan(span) : strings.hourOfDay(selected.rows.length, selected.last - selected.first + 1)} · {sum.podSeconds > 0 ? strings.sample(rateText(sum.seconds / sum.podSeconds, type), sum.samples) : strings.noDataWord}</span>
             {span ? <SelectionActions match="" span={span} other={against(selected, span)} /> : (
               <span class="quiet">{strings.oneRangeOnly}{" "}<button type="button" onClick={() => change({ cells: wholeDays(answer, selected) })}>{strings.theseDaysWhole}</button></span>
             )}

@@ -100,7 +100,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const notes = noteMarks(serviceNotes.value ?? [], visible);
   const boosts = timeline.boosts.map(({ trigger, pods, started, ended }) => ({ from: started, until: ended, text: strings.boostAt(trigger, pods) }));
   const describeStep = (i: number) => [
-    formatWithZone(start[i]), value[i] === null ? strings.noData : strings.stepData(short(value[i] ?? 0), pods[i], samples[i]),
+    formatWithZone(start[i]), value[i] === null ? strings.noData : strings.stepData(formatRate(value[i] ?? 0, rateUnit(type)), pods[i], samples[i]),
     ...(type === "tasks" ? [lagOf(timeline, i)] : []),
     ...notes.filter((note) => overlaps(note, { from: start[i], until: start[i] + step })).map(({ text }) => strings.noteAt(text)),
     ...boosts.filter(({ from, until }) => from < start[i] + step && until > start[i]).map(({ text }) => text),

@@ -42,16 +42,13 @@ export const STATE_COLOURS: Readonly<Record<State, Rgb>> = {
   idle: 0xd5dae3, running: 0xf6b03f, gil: 0x7e1fa0, cpu_wait: 0x7f95bb, gil_wait: 0xa060b8, lock: 0xbea380, poll: 0x86cdea, io: 0x2a7a68, sleep: 0xf2ebb6, task_running: 0xd9541e, task_ready: 0x5b3f14, task_waiting: 0xa9d8b4,
 };
 
-/** The mixture of the states by their parts of a frame's time. */
+/** The colour of a frame's largest state, the paler the less of its time that is. Steps, so that few colours are drawn. */
 export function stateColour(part: (state: State) => number): Rgb {
-  const whole = sum(STATES.map(part));
+  const parts = STATES.map(part);
+  const whole = sum(parts);
   if (whole <= 0) return NEUTRAL;
-  let mixed = 0;
-  for (const shift of [16, 8, 0]) {
-    const channel = (colour: Rgb) => (colour >> shift) & 255;
-    mixed |= Math.round(sum(STATES.map((state) => channel(STATE_COLOURS[state]) * part(state))) / whole) << shift;
-  }
-  return mixed;
+  const largest = Math.max(...parts);
+  return mix(0xffffff, STATE_COLOURS[STATES[parts.indexOf(largest)]], Math.round(4 + (12 * largest) / whole) / 16);
 }
 
 /** From pale over orange to dark red: lighter and darker tell it without hue. Steps, so that few colours are drawn. */

@@ -109,13 +109,13 @@ export function packageLegend(metrics: TreeMetrics, top: number, limit: number):
   )));
 }
 
-/** The states with what each has of a subtree's time. */
+/** The states that a graph has, with what each has of a subtree's time. */
 export function stateLegend({ states, us }: TreeMetrics, side: number, top: number): LegendEntry[] {
   const columns = states?.[side];
   const total = us[side][top];
-  const isOfTasks = TASK_STATES.some((state) => columns && columns[state][0] > 0);
-  return (isOfTasks ? TASK_STATES : THREAD_STATES_BY_WORK).map((state) => ({
-    name: strings.stateNames[state], colour: css(STATE_COLOURS[state]), group: "", value: columns && total > 0 ? percent(columns[state][top] / total) : "",
+  if (!columns) return [];
+  return [...THREAD_STATES_BY_WORK, ...TASK_STATES].filter((state) => columns[state][0] > 0).map((state) => ({
+    name: strings.stateNames[state], colour: css(STATE_COLOURS[state]), group: "", value: total > 0 ? percent(columns[state][top] / total) : "",
   }));
 }
 
