@@ -45,9 +45,9 @@ def test_every_wheel_has_the_one_version_and_its_licence(wheels):
             assert any(name.endswith("/LICENSE") for name in archive.namelist())
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_a_wheel_installs_and_imports_with_what_it_depends_on_alone(wheels, folder, tmp_path):
-    installed = _with_dependencies(folder)
+@pytest.mark.parametrize(("folder", "extra"), [*((folder, "") for folder in FOLDERS), ("sidecar", "agent")])
+def test_a_wheel_installs_and_imports_with_what_it_depends_on_alone(wheels, folder, extra, tmp_path):
+    installed = _with_dependencies(folder, extra)
     venv.create(tmp_path / "venv", symlinks=True, system_site_packages=False)
     python = tmp_path / "venv" / "bin" / "python"
     flags = ["--quiet", "--no-deps", "--no-index", "--no-cache-dir"]
@@ -58,11 +58,14 @@ def test_a_wheel_installs_and_imports_with_what_it_depends_on_alone(wheels, fold
         "import importlib, pkgutil, sys; sys.path.append(sys.argv[1]); "
         f"import {package} as top; "
         "modules = pkgutil.walk_packages(top.__path__, top.__name__ + '.'); "
-        "[importlib.import_module(module.name) for module in modules]"
+        "names = [module.name for module in modules if not module.name.startswith(sys.argv[2])]; "
+        "[importlib.import_module(name) for name in names]"
     )
     # third-party packages come from the environment of the tests, in which ours are editable and not copied
     packages = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
-    subprocess.run([python, "-c", code, packages], check=True, timeout=120, cwd=tmp_path)
+    # this package needs its extra
+    without = "sidelight_sidecar.agent." if not extra else "-"
+    subprocess.run([python, "-c", code, packages, without], check=True, timeout=120, cwd=tmp_path)
     if "core" in installed:
         help_ = subprocess.run(
             [tmp_path / "venv" / "bin" / "sidelight", "--help"], capture_output=True, text=True, check=True
@@ -117,11 +120,12 @@ def test_a_checkout_without_ui_and_without_npm_says_what_is_missing(tmp_path):
     assert "npm is not on PATH: install Node 20.19 or later" in done.stdout + done.stderr
 
 
-def _with_dependencies(folder: str) -> set[str]:
-    """A distribution and those of ours that it depends on."""
+def _with_dependencies(folder: str, extra: str = "") -> set[str]:
+    """A distribution and those of ours that it depends on, also by an extra."""
     project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
     found = {folder}
-    for name in (text.partition("[")[0] for text in project["dependencies"]):
+    for text in [*project["dependencies"], *(project["optional-dependencies"][extra] if extra else ())]:
+        name = text.partition("[")[0]
         if name == "sidelight" or name.startswith("sidelight-"):
             found |= _with_dependencies("core" if name == "sidelight" else name.removeprefix("sidelight-"))
     return found

