@@ -21,9 +21,9 @@ DESCRIPTION: Final = (
     "a time range, a function, or both; without either, it marks this moment."
 )
 OPERANDS: Final = {
-    "list": (("the service",), "sidelight notes list shop"),
-    "add": (("the service", "the text"), "sidelight notes add shop 'Cache on'"),
-    "remove": (("the id of a note",), "sidelight notes list SERVICE prints the ids"),
+    "list": (("the service",), "For instance: sidelight notes list shop."),
+    "add": (("the service", "the text"), "For instance: sidelight notes add shop 'Cache on'."),
+    "remove": (("the id of a note",), "sidelight notes list SERVICE prints the ids."),
 }
 FILTERS: Final = ("namespace", "from", "until")
 FIELDS: Final = (*FILTERS, "function")
@@ -50,13 +50,13 @@ class NotesSettings:
 
     def __post_init__(self) -> None:
         if self.action not in OPERANDS:
-            raise BadSetting(f"{self.action!r} is not list, add or remove")
-        names, example = OPERANDS[self.action]
+            raise BadSetting(f"{self.action!r} is not list, add or remove", hint=OPERANDS["list"][1])
+        names, hint = OPERANDS[self.action]
         given = [word for word in (self.subject, self.text) if word]
         if len(given) < len(names):
-            raise BadSetting(f"{self.action} needs {names[len(given)]}", hint=f"For instance: {example}.")
+            raise BadSetting(f"{self.action} needs {names[len(given)]}", hint=hint)
         if len(given) > len(names):
-            raise BadSetting(f"{self.text!r} is one word too many", hint=f"For instance: {example}.")
+            raise BadSetting(f"{self.text!r} is one word too many", hint=hint)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -76,8 +76,8 @@ def run(argv: Sequence[str]) -> int:
         client.send("DELETE", f"notes/{quote(settings.subject, safe='')}")
         sys.stderr.write(f"{escape_unprintable(settings.subject)} is removed\n")
     elif settings.action == "add":
-        wish = {"service": settings.subject, "text": settings.text, **_list_given(settings, FIELDS)}
-        _print_notes(settings, client.send("POST", "notes", wish))
+        fields = {"service": settings.subject, "text": settings.text, **_list_given(settings, FIELDS)}
+        _print_notes(settings, client.send("POST", "notes", fields))
     else:
         parameters = {"service": settings.subject, **_list_given(settings, FILTERS)}
         _print_notes(settings, *client.get("notes", parameters)["notes"])
@@ -97,7 +97,7 @@ def _print_notes(settings: NotesSettings, *notes: Mapping[str, Any]) -> None:
     for note in notes:
         write_standard_output(f"{format_note(note)}\n")
     if not notes:
-        sys.stderr.write("note: no notes; sidelight notes add SERVICE TEXT writes one\n")
+        sys.stderr.write("note: there are no notes; sidelight notes add SERVICE TEXT writes one\n")
 
 
 def format_note(note: Mapping[str, Any]) -> str:

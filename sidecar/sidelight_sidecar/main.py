@@ -364,7 +364,7 @@ async def run_sampling(
         finally:
             await runner.cleanup()
             samplers.close()
-            _log.info("the sidecar has stopped", windows_left=len(spool), spool=str(settings.spool_directory))
+            _log.info("the sampler has stopped", windows_left=len(spool), spool=str(settings.spool_directory))
             spool.close()
 
 

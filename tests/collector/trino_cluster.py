@@ -78,7 +78,7 @@ class TrinoCluster:
         return list(cursor.execute(statement).fetchall())
 
     def ask(self, path: str) -> Any:
-        """What the coordinator says of itself."""
+        """Ask the coordinator's REST API."""
         request = urllib.request.Request(
             f"http://{self.url.host}:{self.url.port}/v1/{path}", headers={"X-Trino-User": "test"}
         )

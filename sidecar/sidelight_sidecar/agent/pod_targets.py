@@ -26,7 +26,11 @@ from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
 
 _CHECK_SECONDS: Final = 1.0
-_STARTING: Final = HealthIssue(Reason.NOTHING_TO_WATCH, "the pods of the node are not listed yet")
+_STARTING: Final = HealthIssue(
+    Reason.NOTHING_TO_WATCH,
+    "the pods of the node are not listed yet",
+    "If this stays, check --kubernetes, and that the agent may list pods and namespaces.",
+)
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar.agent")
 
 
@@ -49,7 +53,7 @@ class PodTarget:
             "namespace": pod.namespace,
             "pod": pod.name,
         }
-        return cls(pod, process_filter, Labels.parse({**labels, **own}))
+        return cls(pod, process_filter, Labels({**labels, **own}))
 
     def includes(self, container_id: str) -> bool:
         """Return whether the processes of a container are profiled."""

@@ -46,6 +46,7 @@ class AgentSettings(SamplingSettings):
     @property
     def labels(self) -> Labels:
         """The labels of every window, besides those of its pod; raises BadLabel."""
+        # Each pod has a service of its own; labels without one are refused.
         return Labels.parse({"service": "service", "node": self.node, **dict(self.label)})
 
 

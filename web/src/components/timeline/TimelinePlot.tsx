@@ -9,7 +9,7 @@ const AXIS = 20;
 const NOTE_PIXELS = 5;
 
 /**
- * The drawing of a timeline, as a strip without axes and their words: bars, gaps, deployments, what is chosen. It hears nothing; its host does.
+ * Draws a timeline: bars, gaps, deployments and the selection; a strip has no axes and no labels. Events are those of its host.
  * The lag of the event loop, in seconds, is a line on a scale of its own.
  */
 export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], boosts = [], gaps, brush, cursor }: {
