@@ -39,11 +39,14 @@ export function ServicesPage({ refreshCount }: { refreshCount: number }) {
     chosenFiles.value = addFiles([], files);
     visit({ ...START, ...appearanceOf(place.peek()), page: "files" });
   });
+  const isEmpty = request.answer?.service.length === 0 && query === "";
+  // The welcome page asks again every few seconds, which nobody needs to see.
+  const shown = isEmpty && request.isCurrent ? { ...request, loading: false } : request;
   return (
     <>
       <h1 class="unseen">{strings.services}</h1>
-      <AnswerView request={request} what={strings.servicesSubject}>
-        {(answer) => <>{answer.service.length === 0 && query === "" ? <Welcome onArrival={request.reload} /> : <ServiceList answer={answer} range={range} refreshCount={refreshCount} />}</>}
+      <AnswerView request={shown} what={strings.servicesSubject}>
+        {(answer) => <>{isEmpty ? <Welcome onArrival={request.reload} /> : <ServiceList answer={answer} range={range} refreshCount={refreshCount} />}</>}
       </AnswerView>
     </>
   );
