@@ -13,7 +13,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -21,8 +20,8 @@ from tests.cluster.programs import ROOT
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sidelight" / "images"
-KEEP_SECONDS = 7 * 86400
-"""How long an archive of an image stays that no checkout uses."""
+KEEP_ARCHIVES = 8
+"""How many archives of an image stay; each is up to 500 MB."""
 
 CA = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE = "bookworm"
@@ -194,9 +193,13 @@ def _built(names: Sequence[str]) -> list[Path]:
                     bottom_stamp.touch()
             log(f"building {image}")
             make()
-            for old in CACHE.glob(f"{name}-*.tar"):
-                if time.time() - old.stat().st_atime > KEEP_SECONDS:
-                    old.unlink()
+            # What ended builds and earlier images left; layers that an image of today has stay.
+            buildah("rm", "--all")
+            buildah("rmi", "--prune")
+            for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda one: one.stat().st_mtime)[
+                :-KEEP_ARCHIVES
+            ]:
+                old.unlink()
             unfinished = archive.with_suffix(".unfinished")
             unfinished.unlink(missing_ok=True)
             buildah("push", "--quiet", image, f"docker-archive:{unfinished}:{image}")
