@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { place } from "./lib/location.ts";
 import { followedCaptures } from "./viewmodels/browserStorage.ts";
 import { setUtc } from "./lib/times.ts";
@@ -61,7 +61,7 @@ export function App() {
 
 /** Ctrl-K (or ⌘K) opens the palette, also from a field. */
 function usePaletteKey(): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
       event.preventDefault();

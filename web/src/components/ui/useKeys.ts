@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { place } from "../../lib/location.ts";
 
 /** What a key does; false where it does nothing, so that another component may. */
@@ -9,7 +9,8 @@ export function useKeys(keys: KeyBindings): void {
   // Read at the press: an effect would still hold the last render's keys for a moment.
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  // Before the first paint: who sees the component may press its keys.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent) => {
       if (!isShortcut(event) || !Object.hasOwn(latest.current, event.key)) return;
       if (latest.current[event.key]() !== false) event.preventDefault();
