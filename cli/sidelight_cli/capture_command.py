@@ -24,10 +24,9 @@ from sidelight.terminal_output import CLEAR_LINE, write_standard_output
 from sidelight_cli.collector_api import (
     CA_FILE_HELP,
     CollectorApiClient,
-    CollectorUnreachable,
-    RequestRefused,
     read_token,
 )
+from sidelight_cli.collector_errors import CollectorUnreachable, RequestRefused
 from sidelight_cli.download import open_in_browser, parse_output_path, save_profile
 from sidelight_model.terminal_width import escape_unprintable, truncate_to_width
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
 import urllib.parse
-import urllib.request
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,37 +11,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidelight import __version__
-from sidelight.client_tls import CaBundle, explain_tls_error
 from sidelight.settings import BadSetting
+from sidelight_cli.collector_errors import NOT_A_COLLECTOR_HINT, CollectorUnreachable
 from sidelight_model.errors import Reason, SidelightError
-
-CHUNK_BYTES: Final = 1 << 16
-_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
-
 
 CA_FILE_HELP: Final = (
     "PEM file of the authorities to trust for an https:// collector; without it, the system's"
 )
-NOT_A_COLLECTOR_HINT: Final = (
-    "This does not look like a Sidelight collector: check the address and its path prefix."
-)
-
-
-class CollectorUnreachable(SidelightError):
-    """The collector sent no valid response, or broke off in the middle of it."""
-
-    reason = Reason.COLLECTOR_UNREACHABLE
-
-
-class RequestRefused(SidelightError):
-    """The collector refused a request.
-
-    Reason, message and hint come from its response; `status` is the HTTP status.
-    """
-
-    def __init__(self, status: int, reason: Reason, message: str, hint: str) -> None:
-        super().__init__(message, reason=reason, hint=hint)
-        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +31,6 @@ class ResponseStream:
         """Return an integer header; 0 if it is absent or no integer."""
         text = self.headers.get(header) or ""
         return int(text) if text.isdigit() else 0
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Refuses redirects: following one would send the token to another server."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
 
 
 class CollectorApiClient:
@@ -85,7 +50,6 @@ class CollectorApiClient:
                 hint="Write it as http://HOST:PORT or https://HOST/PREFIX; --token-file has the token.",
             )
         self._url = url.rstrip("/")
-        self._timeout_seconds = timeout_seconds
         self._headers = {"Accept-Encoding": "gzip", "User-Agent": f"sidelight/{__version__}"}
         if not token.isprintable():
             raise SidelightError(
@@ -96,10 +60,10 @@ class CollectorApiClient:
         if token:
             # http.client encodes headers as Latin-1; this makes it send the token as UTF-8.
             self._headers["Authorization"] = f"Bearer {token}".encode().decode("latin-1")
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirects()]
-        if url.startswith("https:"):
-            handlers.append(urllib.request.HTTPSHandler(context=CaBundle(ca_file).get_context()))
-        self._opener = urllib.request.build_opener(*handlers)
+        # Imported here: --help and wrong settings need no HTTP.
+        from sidelight_cli.http_transport import HttpTransport
+
+        self._transport = HttpTransport(self._url, timeout_seconds, ca_file)
 
     def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """Send a request that changes something to `/api/v1/<path>`.
@@ -133,9 +97,8 @@ class CollectorApiClient:
         Raises CollectorUnreachable or RequestRefused.
         """
         headers = {**self._headers, "Content-Type": content_type, "Content-Encoding": "gzip"}
-        request = urllib.request.Request(f"{self._url}/{path}", content, headers, method="POST")  # noqa: S310 - the scheme was checked
-        with self._open(request) as response:
-            b"".join(response.chunks)
+        with self._transport.open("POST", path, headers, content) as (_, chunks):
+            b"".join(chunks)
 
     @contextmanager
     def stream(
@@ -151,35 +114,10 @@ class CollectorApiClient:
         A parameter with several values is repeated in the query. Raises CollectorUnreachable or
         RequestRefused.
         """
-        url = f"{self._url}/api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
+        target = f"api/v1/{path}?{urllib.parse.urlencode(parameters, doseq=True)}"
         headers = self._headers if content is None else {**self._headers, "Content-Type": "application/json"}
-        request = urllib.request.Request(url, content, headers, method=method)  # noqa: S310 - the scheme was checked
-        with self._open(request) as response:
-            yield response
-
-    @contextmanager
-    def _open(self, request: urllib.request.Request) -> Iterator[ResponseStream]:
-        try:
-            with self._opener.open(request, timeout=self._timeout_seconds) as response:
-                gzipped = response.headers.get("Content-Encoding") == "gzip"
-                yield ResponseStream(response.headers, _iter_chunks(response, gzipped=gzipped))
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _parse_refusal(error) from error
-        except _NETWORK_ERRORS as error:
-            if isinstance(error, BrokenPipeError):
-                raise  # from the caller: the reader of its output has closed the pipe
-            cause = error.reason if isinstance(error, urllib.error.URLError) else error
-            if problem := explain_tls_error(error):
-                raise CollectorUnreachable(
-                    f"no connection to {self._url}: {problem.message}",
-                    reason=problem.reason,
-                    hint=problem.hint,
-                ) from error
-            raise CollectorUnreachable(
-                f"no answer from {self._url}: {cause or type(error).__name__}",
-                hint="Check the address, that the collector runs, and that it can be reached from here.",
-            ) from error
+        with self._transport.open(method, target, headers, content) as response:
+            yield ResponseStream(*response)
 
 
 def read_token(file: Path | None) -> str:
@@ -198,12 +136,6 @@ def read_token(file: Path | None) -> str:
     return token
 
 
-_NETWORK_ERRORS: Final = (
-    *(urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, zlib.error),
-    UnicodeError,  # a host or path that no request can name
-)
-
-
 def is_collector_url(url: str) -> bool:
     """Whether API paths can be appended to this HTTP URL; it has no password."""
     try:
@@ -212,38 +144,3 @@ def is_collector_url(url: str) -> bool:
         return False
     is_base = parts.scheme in ("http", "https") and bool(parts.netloc) and not (parts.query or parts.fragment)
     return is_base and "@" not in parts.netloc
-
-
-def _iter_chunks(response: http.client.HTTPResponse, *, gzipped: bool) -> Iterator[bytes]:
-    decompressor = zlib.decompressobj(_GZIP_FORMAT) if gzipped else None
-    while chunk := _read_chunk(response):
-        yield decompressor.decompress(chunk) if decompressor else chunk
-    if response.length:
-        raise http.client.IncompleteRead(b"", response.length)
-    if decompressor:
-        yield decompressor.flush()
-        if not decompressor.eof:
-            raise http.client.IncompleteRead(b"")
-
-
-def _read_chunk(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(CHUNK_BYTES)
-    except OSError as error:
-        raise urllib.error.URLError(error) from error  # distinct from an OSError of the chunks' consumer
-
-
-def _parse_refusal(error: urllib.error.HTTPError) -> RequestRefused:
-    """Parse an error response, which a proxy may have sent instead of the collector."""
-    try:
-        document = json.loads(error.read())
-        return RequestRefused(
-            error.code, Reason(document["error"]), str(document["message"]), str(document.get("hint", ""))
-        )
-    except (ValueError, KeyError, TypeError, http.client.HTTPException, OSError):
-        return RequestRefused(
-            error.code,
-            Reason.COLLECTOR_UNREACHABLE,
-            f"{error.url} answered {error.code} {error.reason}",
-            NOT_A_COLLECTOR_HINT,
-        )

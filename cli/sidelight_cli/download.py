@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sidelight_cli.collector_api import NOT_A_COLLECTOR_HINT, CollectorApiClient, CollectorUnreachable
+from sidelight_cli.collector_api import CollectorApiClient
+from sidelight_cli.collector_errors import NOT_A_COLLECTOR_HINT, CollectorUnreachable
 from sidelight_model.errors import SidelightError
 
 FORMATS_BY_SUFFIX: Final = {

@@ -21,15 +21,13 @@ from sidelight.settings import (
 from sidelight.terminal_output import write_standard_output
 from sidelight_cli.collector_api import (
     CA_FILE_HELP,
-    NOT_A_COLLECTOR_HINT,
     CollectorApiClient,
-    CollectorUnreachable,
     ResponseStream,
     read_token,
 )
+from sidelight_cli.collector_errors import NOT_A_COLLECTOR_HINT, CollectorUnreachable
 from sidelight_model.counts import ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
-from sidelight_model.selectors import Matcher, Op, add_matcher, expand_side
+from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Op, add_matcher, expand_side
 
 DESCRIPTION: Final = (
     "Write the profile of the windows that a selector matches to standard output, added up by the collector "

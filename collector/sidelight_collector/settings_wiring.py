@@ -22,13 +22,9 @@ from sidelight_collector.ingest.pyroscope.pyroscope_handler import PyroscopeHand
 from sidelight_collector.ingest.segment_writer import SegmentWriter
 from sidelight_collector.ingest.validation import IngestLimits
 from sidelight_collector.metrics import Metrics
-from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
-from sidelight_collector.query.engines.clickhouse.sql import build_object_prefix
-from sidelight_collector.query.engines.clickhouse.sql import build_statements as build_clickhouse_statements
 from sidelight_collector.query.engines.external_stage1 import ExternalStage1
 from sidelight_collector.query.engines.prometheus import PrometheusClient
 from sidelight_collector.query.engines.sum_statements import EngineClient, StatementBuilder
-from sidelight_collector.query.engines.trino.trino_sql import build_statements as build_trino_statements
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.runtime.certificate_reload import CertificateReloader
 from sidelight_collector.settings.collector import Settings
@@ -115,6 +111,9 @@ def connect_engine(
     if isinstance(server, TrinoUrl):
         # Imported here because the package is an extra.
         from sidelight_collector.query.engines.trino.trino_client import TrinoClient
+        from sidelight_collector.query.engines.trino.trino_sql import (
+            build_statements as build_trino_statements,
+        )
 
         try:
             where = parse_location(store)
@@ -126,6 +125,13 @@ def connect_engine(
         client: EngineClient = TrinoClient(server)
         build_statements: StatementBuilder = partial(build_trino_statements, where)
     else:
+        # Imported here because few collectors have an engine, and none needs urllib3 without one.
+        from sidelight_collector.query.engines.clickhouse.clickhouse_client import ClickHouseClient
+        from sidelight_collector.query.engines.clickhouse.sql import build_object_prefix
+        from sidelight_collector.query.engines.clickhouse.sql import (
+            build_statements as build_clickhouse_statements,
+        )
+
         where = build_object_prefix(server, store, s3_endpoint)
         client = ClickHouseClient(server)
         build_statements = partial(build_clickhouse_statements, server, where)

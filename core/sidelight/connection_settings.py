@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sidelight.settings import parse_positive_float, setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class ConnectionSettings:
     """Timeouts of connections.
 

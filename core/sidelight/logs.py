@@ -9,11 +9,17 @@ import logging
 import sys
 from typing import Any
 
-import structlog
-
 from sidelight.terminal_output import unwrap_stream
 from sidelight_model.errors import mask_urls
 from sidelight_model.terminal_width import escape_json, escape_lines, escape_unprintable
+
+# structlog would import rich where it is installed, which takes 60 ms, for tracebacks that no log has.
+_modules: dict[str, Any] = sys.modules
+_rich = _modules.setdefault("rich", None)
+import structlog  # noqa: E402
+
+if _rich is None:
+    del _modules["rich"]
 
 
 def configure(*, json: bool, level: str = "info", **fields: str) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
-from sidelight import logs
-from sidelight.loop_watchdog import log_stalls, run_beside
 from sidelight.settings import parse_settings
-from sidelight_injector.main import serve
 from sidelight_injector.settings import Settings
 
 DESCRIPTION = "Put a sidecar into the pods that ask for one: an admission webhook for Kubernetes."
@@ -20,5 +16,12 @@ def run(argv: list[str]) -> int:
     Raises SidelightError if the injector cannot start.
     """
     settings = parse_settings(Settings, "injector", DESCRIPTION, argv, os.environ)
+    # Imported here: --help and wrong settings need nothing of the server.
+    import asyncio
+
+    from sidelight import logs
+    from sidelight.loop_watchdog import log_stalls, run_beside
+    from sidelight_injector.main import serve
+
     logs.configure(json=settings.log_json, level=settings.log_level)
     return asyncio.run(run_beside(log_stalls(), serve(settings)))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from enum import StrEnum
+from typing import Final
 
 
 class Direction(StrEnum):
@@ -30,6 +32,17 @@ class Direction(StrEnum):
     NOT_JUDGED = "not_judged"
     NO_DATA = "no_data"
     NOT_COMPARABLE = "not_comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class RelevantSizes:
+    """The smallest relevant changes, of a share of the profile and of depth in frames."""
+
+    share: float = 0.01
+    depth: float = 0.1
+
+
+DEFAULT_SIZES: Final = RelevantSizes()
 
 
 def spend_alpha(alpha: float, analysis_index: int) -> float:

@@ -15,6 +15,8 @@ from sidelight_model.errors import BadSelector
 from sidelight_model.regular_expressions.pattern import compile_pattern
 from sidelight_model.regular_expressions.program import BadPattern
 
+ENDPOINT_LABEL = "endpoint"
+"""The name by which selectors match endpoints."""
 MAX_SELECTOR_CHARACTERS = 4096
 
 

@@ -17,7 +17,8 @@ shipping        the spool, and sending from it
 triggers        when to sample at a higher rate; `captures.trigger_monitor` evaluates them
 boost           a higher rate for a limited time
 captures        captures on demand, local and from the collector
-one_shot        the token of a sidecar attached for one capture
+one_time_token  the token of a sidecar attached for one capture
+one_shot        when such a sidecar is done
 startup_checks
 state_directory where the spool is by default
 health          current problems

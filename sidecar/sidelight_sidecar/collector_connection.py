@@ -21,7 +21,7 @@ def parse_url(text: str) -> str:
     return text.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class CollectorConnectionSettings(ConnectionSettings):
     """Address, token and trusted authorities; `SamplingSettings` include them."""
 

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
-from sidelight import logs
-from sidelight.loop_watchdog import log_stalls, run_beside
-from sidelight_sidecar.main import serve
-from sidelight_sidecar.samplers import malloc_tuning
 from sidelight_sidecar.settings import parse_sidecar_settings
 
 
@@ -18,6 +13,14 @@ def run(argv: list[str]) -> int:
     Raises SidelightError if the sidecar cannot start.
     """
     settings = parse_sidecar_settings(argv, os.environ)
+    # Imported here: --help and wrong settings need nothing of the server.
+    import asyncio
+
+    from sidelight import logs
+    from sidelight.loop_watchdog import log_stalls, run_beside
+    from sidelight_sidecar.main import serve
+    from sidelight_sidecar.samplers import malloc_tuning
+
     logs.configure(json=settings.log_json, level=settings.log_level)
     malloc_tuning.limit_arenas()
     return asyncio.run(run_beside(log_stalls(), serve(settings)))

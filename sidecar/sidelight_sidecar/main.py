@@ -38,7 +38,8 @@ from sidelight_sidecar.discovery.processes import Proc, ProcessFilter
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneShotCapture, OneTimeToken
+from sidelight_sidecar.one_shot import OneShotCapture
+from sidelight_sidecar.one_time_token import NO_ONE_TIME_TOKEN, OneTimeToken
 from sidelight_sidecar.overhead.budget import Budget
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.overhead.pause_control import PauseControl

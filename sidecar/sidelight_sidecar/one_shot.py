@@ -7,45 +7,18 @@ and the sidecar.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
+
+from sidelight_sidecar.one_time_token import OneTimeToken
 
 _JOB_TIMEOUT_SECONDS = 300.0
 _GRACE_SECONDS = 600.0
 _CHECK_SECONDS = 0.5
 _PROCESS_CHECK_SECONDS, _PROCESS_CHECKS = 0.2, 50
-_TOKEN_PATTERN = re.compile(r"slat_(c_[0-9A-HJKMNP-TV-Z]{26})\.([0-9A-HJKMNP-TV-Z]{26})\.[A-Za-z0-9_-]{43}")
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar")
-
-
-@dataclass(frozen=True, slots=True)
-class OneTimeToken:
-    """A one-time token, the capture that it is for, and the name of this sidecar."""
-
-    token: str
-    capture: str
-    agent: str
-
-    def __bool__(self) -> bool:
-        return bool(self.token)
-
-    def __str__(self) -> str:
-        return "***" if self.token else ""
-
-
-NO_ONE_TIME_TOKEN = OneTimeToken("", "", "")
-
-
-def parse_one_time_token(text: str) -> OneTimeToken:
-    """Parse a one-time token; raises ValueError, whose text does not quote it."""
-    match = _TOKEN_PATTERN.fullmatch(text)
-    if match is None:
-        raise ValueError("it is not a one-time token of a capture")
-    return OneTimeToken(text, match[1], match[2])
 
 
 class CaptureStatus(Protocol):

@@ -43,7 +43,7 @@ def _check_growth(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, init=False, repr=False, eq=False)
 class SamplingSettings(CollectorConnectionSettings):
     """Sampling, sending and the HTTP port.
 

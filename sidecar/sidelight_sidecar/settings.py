@@ -12,7 +12,7 @@ from sidelight_model.errors import BadLabel
 from sidelight_model.labels import Labels
 from sidelight_model.regular_expressions.pattern import Pattern
 from sidelight_model.regular_expressions.program import BadPattern
-from sidelight_sidecar.one_shot import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
+from sidelight_sidecar.one_time_token import NO_ONE_TIME_TOKEN, OneTimeToken, parse_one_time_token
 from sidelight_sidecar.sampling_settings import SamplingSettings
 
 

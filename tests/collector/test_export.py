@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from sidelight_cli.collector_api import CollectorApiClient as ApiClient
-from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
+from sidelight_cli.collector_errors import CollectorUnreachable, RequestRefused
 from sidelight_collector.auth.authorizer import BearerTokens
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import Counts

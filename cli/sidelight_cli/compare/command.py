@@ -23,12 +23,10 @@ from sidelight_cli.compare.reports.markdown import render_markdown
 from sidelight_cli.compare.reports.text_report import render_text
 from sidelight_cli.compare.settings import STDOUT, CompareSettings
 from sidelight_cli.compare.settings import parse_compare_settings as read_settings
+from sidelight_model.change import RelevantSizes
 from sidelight_model.counts import ProfileType
 from sidelight_model.errors import SidelightError
 from sidelight_model.gates import combine_statuses, parse_condition
-from sidelight_model.recordings.recording_pair import RecordingPair, RelevantSizes
-from sidelight_model.recordings.sample_counts import count_samples
-from sidelight_model.recordings.sampling_noise import SignificanceLevel
 from sidelight_model.terminal_width import escape_unprintable
 
 NO_VERDICT_MESSAGE: Final = "there is no verdict"
@@ -94,9 +92,12 @@ def compare_on_collector(settings: CompareSettings) -> ComparisonVerdict:
 
 def compare_files(settings: CompareSettings) -> ComparisonVerdict:
     """Compare two recordings."""
-    # A comparison on a collector needs no parsers of profile files.
+    # A comparison on a collector needs no parsers and statistics of profile files.
     from sidelight_cli.compare.files import read_recording_file
     from sidelight_model.recordings.local_comparison import compare_recordings
+    from sidelight_model.recordings.recording_pair import RecordingPair
+    from sidelight_model.recordings.sample_counts import count_samples
+    from sidelight_model.recordings.sampling_noise import SignificanceLevel
 
     kind = ProfileType(settings.type)
     files = settings.selector, settings.file

@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sidelight_cli.collector_api import (
-    NOT_A_COLLECTOR_HINT,
     CollectorApiClient,
-    CollectorUnreachable,
-    RequestRefused,
 )
+from sidelight_cli.collector_errors import NOT_A_COLLECTOR_HINT, CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.settings import BASES, CompareSettings
 from sidelight_cli.export_command import format_optional_int, select_endpoint
+from sidelight_model.change import DEFAULT_SIZES
 from sidelight_model.errors import Reason
-from sidelight_model.recordings.recording_pair import DEFAULT_SIZES
 from sidelight_model.selectors import expand_side
 
 MAX_FUNCTIONS: Final = 10_000

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final
 
 from sidelight.terminal_output import StandardOutputError
-from sidelight_cli.collector_api import RequestRefused
+from sidelight_cli.collector_errors import RequestRefused
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.gates import GateStatus
 

@@ -19,7 +19,7 @@ from threading import current_thread, main_thread
 from typing import Final, NoReturn, TextIO
 
 from sidelight.terminal_output import CLEAR_LINE
-from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
+from sidelight_cli.collector_errors import CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict
 from sidelight_cli.compare.reports.formatting import format_duration
 from sidelight_model.export_formats.provenance import format_count, format_minutes

@@ -18,8 +18,8 @@ from sidelight.settings import (
     setting,
 )
 from sidelight_cli.collector_api import CA_FILE_HELP
+from sidelight_model.change import DEFAULT_SIZES
 from sidelight_model.gates import ABSOLUTE_UNITS, TIME_SUBJECTS, Condition, parse_condition
-from sidelight_model.recordings.recording_pair import DEFAULT_SIZES
 
 DESCRIPTION: Final = (
     "Compare two sides of a service: the difference in one sentence, what it stands on, and the functions"

@@ -12,7 +12,8 @@ from typing import Final
 
 from sidelight.settings import parse_settings
 from sidelight.terminal_output import write_standard_output
-from sidelight_cli.collector_api import CollectorApiClient, RequestRefused, read_token
+from sidelight_cli.collector_api import CollectorApiClient, read_token
+from sidelight_cli.collector_errors import RequestRefused
 from sidelight_cli.import_files.profile_file import read_profile_file
 from sidelight_cli.import_files.push_body import MAX_DURATION_NS, MAX_PARTS, encode_push
 from sidelight_cli.import_files.settings import DESCRIPTION, ImportSettings

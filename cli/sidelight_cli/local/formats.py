@@ -9,7 +9,6 @@ import sidelight
 from sidelight_cli.local.local_recording import LocalRecording
 from sidelight_model.counts import ZERO, Counts, ProfileType
 from sidelight_model.export_formats.speedscope import write_speedscope_timeline
-from sidelight_model.export_formats.svg import write_svg
 from sidelight_model.folded import Stack, join_frames, render_folded, split_stack
 from sidelight_model.frames import strip_line_number
 from sidelight_model.profile import Profile
@@ -63,6 +62,8 @@ def render_document(
     `start_ns` is a Unix time, `length_ns` the duration; both are in nanoseconds and used by speedscope only.
     """
     if options.format == "svg":
+        from sidelight_model.export_formats.svg import write_svg
+
         rows = recording.build_profile().rows(options.shown_type, lines=options.by_line)
         return write_svg(rows, title, [TYPE_DESCRIPTIONS[options.shown_type], *notes])
     if options.format == "speedscope":

@@ -27,8 +27,8 @@ from sidelight_collector.query.stack_filter import NO_FILTER, EndpointPool, appl
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.labels import RESERVED_LABELS
+from sidelight_model.selectors import ENDPOINT_LABEL
 
 
 class VersionLifetime(TypedDict):

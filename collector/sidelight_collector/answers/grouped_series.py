@@ -22,8 +22,8 @@ from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.frames import OTHER
+from sidelight_model.selectors import ENDPOINT_LABEL
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ from sidelight_collector.query.windows import (
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL, NO_ENDPOINT
+from sidelight_model.endpoints.endpoint_search import NO_ENDPOINT
+from sidelight_model.selectors import ENDPOINT_LABEL
 
 POD_ROWS: Final = "pod"
 HOUR_ROWS: Final = "hour"

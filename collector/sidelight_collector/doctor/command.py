@@ -8,10 +8,7 @@ from typing import Final, TextIO
 
 from sidelight.settings import parse_settings
 from sidelight.terminal_output import CLEAR_LINE, write_standard_output
-from sidelight_collector.doctor.checker import check_store
-from sidelight_collector.doctor.doctor_report import render_json, render_text
 from sidelight_collector.doctor.settings import DoctorSettings
-from sidelight_collector.storage.backends.open_store import open_store
 from sidelight_model.terminal_width import escape_unprintable
 
 DESCRIPTION: Final = (
@@ -53,6 +50,11 @@ def run(argv: list[str]) -> int:
     cannot be checked.
     """
     settings = parse_settings(DoctorSettings, "doctor", DESCRIPTION, argv, None)
+    # Imported here: --help and wrong settings need no Arrow.
+    from sidelight_collector.doctor.checker import check_store
+    from sidelight_collector.doctor.doctor_report import render_json, render_text
+    from sidelight_collector.storage.backends.open_store import open_store
+
     store = open_store(
         settings.store,
         s3_endpoint=settings.s3_endpoint,

@@ -38,9 +38,8 @@ from sidelight_collector.query.select.matchers import (
     parse_re2_selector,
 )
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.errors import SidelightError
-from sidelight_model.selectors import Matcher, Op, Selector
+from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Op, Selector
 
 MAX_FILE_BYTES: Final = 256 << 10
 MAX_RULES: Final = 100

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from sidelight_collector.arrow_ops import sort_table, to_ints
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
-from sidelight_model.selectors import Matcher, Selector
+from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Selector
 
 
 @dataclass(frozen=True, slots=True)

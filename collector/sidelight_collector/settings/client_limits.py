@@ -22,7 +22,7 @@ _POSITIVE_SETTINGS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class ClientLimitSettings(ListenerSettings):
     """Limits of connections, hosts, headers, polls, recordings and captures.
 

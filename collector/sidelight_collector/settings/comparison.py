@@ -12,7 +12,7 @@ from sidelight_collector.settings.deploys import DeploySettings, parse_http_url
 STEP_PLACEHOLDER: Final = "{step}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class ComparisonSettings(DeploySettings):
     """Settings of comparisons; the collector's `Settings` include them."""
 

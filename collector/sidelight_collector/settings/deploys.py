@@ -48,7 +48,7 @@ def parse_plain_url(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class DeploySettings(ProfileMetricsSettings):
     """Settings of deploys; the collector's `Settings` include them."""
 

@@ -162,7 +162,7 @@ def _check_parameters(
     return dict(query_pairs)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class EngineSettings(KubernetesSettings):
     """Settings of the external engine; the collector's `Settings` include them."""
 

@@ -22,7 +22,7 @@ def parse_forward_url(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class ForwardingSettings(OtlpSettings):
     """Settings of forwarding; the collector's `Settings` include them."""
 

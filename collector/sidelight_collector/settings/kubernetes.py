@@ -38,7 +38,7 @@ _SETTING_MAXIMUMS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class KubernetesSettings(ComparisonSettings):
     """Settings of identities, discovery and attached sidecars in a cluster."""
 

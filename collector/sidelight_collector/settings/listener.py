@@ -11,7 +11,7 @@ from sidelight.settings import BadSetting, parse_positive_float, setting
 from sidelight_collector.settings.workers import WorkerSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class ListenerSettings(WorkerSettings):
     """Settings of TLS and of access without a token.
 

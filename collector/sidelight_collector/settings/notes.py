@@ -12,7 +12,7 @@ MAX_NOTES: Final = 1000
 MAX_RETENTION_DAYS: Final = 36_525
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class NoteSettings(SourceLinkSettings):
     """Settings of notes; the collector's `Settings` include them."""
 

@@ -10,7 +10,7 @@ from sidelight.settings import BadSetting, parse_address, parse_byte_size, setti
 from sidelight_collector.settings.notes import NoteSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class OtlpSettings(NoteSettings):
     """Settings of the route for OpenTelemetry profiles.
 

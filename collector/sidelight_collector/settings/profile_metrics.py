@@ -9,7 +9,7 @@ from sidelight.settings import parse_nonnegative_int, setting
 from sidelight_collector.settings.forwarding import ForwardingSettings
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class ProfileMetricsSettings(ForwardingSettings):
     """Settings of `/metrics/profiles`; the collector's `Settings` include them."""
 

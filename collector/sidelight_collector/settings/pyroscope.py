@@ -18,7 +18,7 @@ def parse_label_name(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class PyroscopeSettings(ClientLimitSettings):
     """Settings of the routes for Pyroscope's clients.
 

@@ -33,7 +33,7 @@ def parse_source_url(text: str) -> tuple[str, str]:
     return service, template
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class SourceLinkSettings(PyroscopeSettings):
     """Settings of the pages' links to source code.
 

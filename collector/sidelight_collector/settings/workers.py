@@ -11,7 +11,7 @@ from sidelight.settings import parse_nonnegative_int, parse_positive_float, pars
 MIN_HEARTBEAT_TIMEOUT_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
 class WorkerSettings(ConnectionSettings):
     """Settings of the supervision of workers; the collector's `Settings` include them."""
 

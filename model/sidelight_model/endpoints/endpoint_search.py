@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 from sidelight_model.endpoints.frame_roles import FrameRole, classify_frame
 from sidelight_model.endpoints.framework_rules import FRAMEWORK_RULES
 
-ENDPOINT_LABEL: Final = "endpoint"
-"""The name by which selectors match endpoints."""
 NO_ENDPOINT: Final = "(no endpoint)"
 """Stands for stacks without a handler."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sidelight_model.change import compute_q_values
+from sidelight_model.change import DEFAULT_SIZES, RelevantSizes, compute_q_values
 from sidelight_model.counts import ProfileType
 from sidelight_model.gates import COMPOSITION
 from sidelight_model.recordings.sample_counts import SampleCounts
@@ -29,17 +29,6 @@ CHANGED_DIRECTIONS: Final = ("increased", "decreased", "new", "removed")
 MIN_SHIFT_SAMPLES: Final = 10
 """Functions with fewer samples on a side do not show how far functions differ between runs."""
 JsonObject = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RelevantSizes:
-    """The smallest relevant changes, of a share of the profile and of depth in frames."""
-
-    share: float = 0.01
-    depth: float = 0.1
-
-
-DEFAULT_SIZES: Final = RelevantSizes()
 
 
 @dataclass(frozen=True, slots=True)

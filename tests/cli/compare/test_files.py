@@ -14,10 +14,11 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from sidelight_model.change import RelevantSizes
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.folded import Stack, parse_folded
 from sidelight_model.recordings.local_comparison import compare_recordings as compare_counts
-from sidelight_model.recordings.recording_pair import RecordingPair, RelevantSizes
+from sidelight_model.recordings.recording_pair import RecordingPair
 from sidelight_model.recordings.sample_counts import SampleCounts
 from sidelight_model.recordings.sample_counts import count_samples as counted
 from sidelight_model.recordings.sampling_noise import SignificanceLevel

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sidelight_cli.collector_api import CollectorUnreachable, RequestRefused
+from sidelight_cli.collector_errors import CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.polling import (
     INGEST_DELAY_SECONDS,

@@ -21,10 +21,9 @@ from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.times import SECOND_NS, parse_time
 from sidelight_model.counts import ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
 from sidelight_model.gates import Condition, parse_condition
 from sidelight_model.labels import LabelLimits
-from sidelight_model.selectors import Selector
+from sidelight_model.selectors import ENDPOINT_LABEL, Selector
 
 RANGE_PARAMETERS: Final = ("query", "from", "until")
 """Parameters of every query for windows."""

@@ -30,7 +30,7 @@ from sidelight_collector.query.stack_filter import StackFilter
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
+from sidelight_model.selectors import ENDPOINT_LABEL
 
 MS_NS: Final = 1_000_000
 MS_PER_SECOND: Final = SECOND_NS // MS_NS

@@ -45,8 +45,7 @@ from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
 from sidelight_collector.storage.window_ids import list_id_hours
-from sidelight_model.endpoints.endpoint_search import ENDPOINT_LABEL
-from sidelight_model.selectors import Selector
+from sidelight_model.selectors import ENDPOINT_LABEL, Selector
 
 _SEGMENT_FIELD: Final = pa.field("segment", pa.int32())
 _ROW_SCHEMA: Final = pa.schema([*WINDOW_ROW_SCHEMA, _SEGMENT_FIELD])
