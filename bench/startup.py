@@ -7,10 +7,14 @@ and `imports of sidecar` are the modules that it imports before it runs.
 """
 
 import argparse
+import atexit
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,17 +55,14 @@ def measure_start(checkout: Path, program: str) -> list[Cost]:
     """Start a program of a checkout once; no cost if the checkout lacks it."""
     server = program.removeprefix(IMPORTS_OF)
     if (checkout / "sidelight").is_dir():  # before each folder was a distribution
-        folders, console, imports = [checkout], "sidelight.cli", f"import sidelight.{server}.main"
-    else:
-        folders = [path.parent for path in checkout.glob("*/pyproject.toml")]
-        # as the console script does
-        console, imports = (
-            "sidelight.main",
-            f"import gc; gc.set_threshold(10_000); import sidelight.logs, sidelight_{server}.main",
-        )
+        console, imports = "sidelight.cli", f"import sidelight.{server}.main"
+    else:  # as the console script does
+        threshold = "import gc; gc.set_threshold(10_000)"
+        console = "sidelight.main"
+        imports = f"{threshold}; import sidelight.logs, sidelight_{server}.main"
     arguments = ["-c", imports] if server != program else ["-m", console, program, "--help"]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment["PYTHONPATH"] = ":".join(map(str, folders))
+    environment["PYTHONPATH"] = str(link_packages(checkout))
     process = subprocess.Popen(
         [sys.executable, *arguments],
         cwd="/",
@@ -73,6 +74,17 @@ def measure_start(checkout: Path, program: str) -> list[Cost]:
     if process.returncode:
         return []
     return [Cost((usage.ru_utime + usage.ru_stime) * 1000, usage.ru_maxrss / 1024)]
+
+
+@cache
+def link_packages(checkout: Path) -> Path:
+    """Link the packages of a checkout into one folder, as an environment has them."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
+    for package in [*checkout.glob("sidelight"), *checkout.glob("*/sidelight*/")]:
+        if (package / "__init__.py").is_file():
+            (folder / package.name).symlink_to(package.resolve())
+    return folder
 
 
 def format_row(name: str, medians: list[Cost]) -> str:

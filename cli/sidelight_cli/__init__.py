@@ -9,7 +9,7 @@ notes_command    `sidelight notes`
 query_command    `sidelight query`
 demo             `sidelight demo`
 collector_api    client of the collector's HTTP API, with:
-http_transport   its requests
+api_transport    its requests
 collector_errors
                  why a request failed
 download         writes profiles to files

@@ -61,9 +61,9 @@ class CollectorApiClient:
             # http.client encodes headers as Latin-1; this makes it send the token as UTF-8.
             self._headers["Authorization"] = f"Bearer {token}".encode().decode("latin-1")
         # Imported here: --help and wrong settings need no HTTP.
-        from sidelight_cli.http_transport import HttpTransport
+        from sidelight_cli.api_transport import ApiTransport
 
-        self._transport = HttpTransport(self._url, timeout_seconds, ca_file)
+        self._transport = ApiTransport(self._url, timeout_seconds, ca_file)
 
     def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
         """Send a request that changes something to `/api/v1/<path>`.

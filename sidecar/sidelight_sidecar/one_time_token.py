@@ -1,4 +1,4 @@
-"""The token of a sidecar that was attached to a pod for one capture: it names both."""
+"""The token of a sidecar attached for one capture, which names both."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-class HttpTransport:
+class ApiTransport:
     """Sends requests to the server at a URL. `ca_file` is as for `CollectorApiClient`."""
 
     def __init__(self, url: str, timeout_seconds: float, ca_file: Path | None) -> None:
