@@ -71,7 +71,9 @@ class CaptureSettings:
     mode: str = setting("auto", "how to read stacks: auto, gil, blocking, nonblocking, command or native")
     query: str = setting("", "matchers on the labels of sidecars: 'version=\"2\"'", metavar="MATCHERS")
     timeline: bool = setting(default=True, help="also send a timeline recording: samples in time order")
-    attach: bool = setting(default=False, help="attach a sidecar for this capture to pods without one")
+    attach: bool = setting(
+        default=False, help="also capture pods that nothing profiles: by a node agent or an attached sidecar"
+    )
     container: str = setting("", "with --attach: the container to sample", metavar="NAME")
     save: Path | None = setting(
         None,

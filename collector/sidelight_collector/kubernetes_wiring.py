@@ -146,11 +146,14 @@ class RecentActivity:
                 came = await self._engine.run(partial(query_last_seen, query=question))
             except SidelightError:
                 return self._cached
-            heard, services = dict(came.pods), set(came.services)
+            heard, services, by_agent = dict(came.pods), set(came.services), set[tuple[str, str]]()
             for agent in self._coordinator.list_agents():
                 labels = agent.status.labels
                 place = labels.get("namespace", ""), labels.get("pod", "")
                 heard[place] = max(agent.last_seen, heard.get(place, 0.0))
                 services.add((place[0], labels["service"]))
-            self._cached, self._cached_at = SidecarActivity(heard, frozenset(services)), time.monotonic()
+                if agent.status.node_agent:
+                    by_agent.add(place)
+            self._cached = SidecarActivity(heard, frozenset(services), frozenset(by_agent))
+            self._cached_at = time.monotonic()
             return self._cached

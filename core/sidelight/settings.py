@@ -96,6 +96,25 @@ def parse_settings(
         raise BadSetting(str(error), hint=f"See sidelight {command} --help.") from error
 
 
+def change_settings(settings: T, texts: Mapping[str, str | None]) -> T:
+    """Return settings with other values of some fields.
+
+    A text is as in the variable of the field. An empty text, or None, is the default. Raises BadSetting.
+    """
+    fields = {field.name: field for field in dataclasses.fields(cast("Any", settings))}
+    values = {
+        name: _convert_value(field, _split_variable(field, text), format_variable(field))
+        if text
+        else field.default
+        for name, text in texts.items()
+        for field in [fields[name]]
+    }
+    try:
+        return cast("T", dataclasses.replace(cast("Any", settings), **values))
+    except ValueError as error:
+        raise BadSetting(str(error), hint="See --help for what it takes.") from error
+
+
 def join_negative_times(argv: Sequence[str]) -> list[str]:
     """Join `--from -15m` to one word: argparse would take -15m for an option."""
     words: list[str] = []

@@ -6,5 +6,7 @@ api_paths          paths of the API, from checked names
 naming             a pod's service, version and owner
 label_names        labels and annotations
 profiling_request  whether a pod asks to be profiled, and whether it has a sidecar
+setting_annotations
+                   settings that annotations of a pod change
 reflector          lists and watches one kind of object
 """

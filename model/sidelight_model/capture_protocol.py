@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -100,7 +100,8 @@ class RequestLimits:
 class AgentStatus:
     """A sidecar, and whether it is ready for a capture.
 
-    If it is not ready, `problem` and `hint` say why. In its JSON the limits are fields of the same object.
+    If it is not ready, `problem` and `hint` say why. `node_agent` says that a node agent samples the pod. In
+    its JSON the limits are fields of the same object.
     """
 
     agent: str
@@ -113,6 +114,7 @@ class AgentStatus:
     hint: str = ""
     paused: bool = False
     processes: tuple[SampledProcess, ...] = ()
+    node_agent: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -126,6 +128,7 @@ class AgentStatus:
             "hint": self.hint,
             "paused": self.paused,
             "processes": [process.to_json() for process in self.processes],
+            "node_agent": self.node_agent,
         }
 
     @classmethod
@@ -147,6 +150,7 @@ class AgentStatus:
             _text(raw, "hint"),
             raw.get("paused") is True,
             _objects(raw, "processes", SampledProcess.parse, MAX_PROCESSES),
+            raw.get("node_agent") is True,
         )
 
 
@@ -275,11 +279,15 @@ class CaptureReport:
 
 @dataclass(frozen=True, slots=True)
 class AgentPoll:
-    """A sidecar's poll; the collector may delay the response by `timeout_seconds`."""
+    """A sidecar's poll; the collector may delay the response by `timeout_seconds`.
+
+    With `for_node` a node agent asks which pods of its node to sample for a capture; it is in no service.
+    """
 
     status: AgentStatus
     timeout_seconds: float = 0.0
     reports: tuple[CaptureReport, ...] = ()
+    for_node: bool = False
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -287,6 +295,7 @@ class AgentPoll:
             **self.status.to_json(),
             "timeout_seconds": self.timeout_seconds,
             "reports": [report.to_json() for report in self.reports],
+            "for_node": self.for_node,
         }
 
     @classmethod
@@ -295,10 +304,12 @@ class AgentPoll:
         reports = raw.get("reports", [])
         if not isinstance(reports, list) or len(reports) > MAX_REPORTS:
             raise BadMessage(f"reports is not a list of at most {MAX_REPORTS}", hint=_HINT)
+        for_node = raw.get("for_node") is True
         return cls(
-            AgentStatus.parse(raw, label_limits),
+            AgentStatus.parse(raw, LabelLimits(allow_missing_service=True) if for_node else label_limits),
             _amount(raw, "timeout_seconds"),
             tuple(map(CaptureReport.parse, reports)),
+            for_node,
         )
 
 
@@ -351,22 +362,53 @@ class CaptureJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A pod that a node agent samples for one capture, for at most `seconds` from now.
+
+    It polls for the capture as `agent`. `container` is the only container to sample; empty for all.
+    """
+
+    capture: str
+    agent: str
+    namespace: str
+    pod: str
+    seconds: float
+    container: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, raw: Json) -> Attachment:
+        names = ("capture", "agent", "namespace", "pod")
+        capture, agent, namespace, pod = (_text(raw, name) for name in names)
+        return cls(capture, agent, namespace, pod, _amount(raw, "seconds"), _text(raw, "container"))
+
+
+@dataclass(frozen=True, slots=True)
 class AgentPollResponse:
     """The response to a poll: jobs to start, and ids of captures to stop.
 
     `problems` describes received jobs that cannot be parsed; the sidecar takes the other jobs.
+    `attachments` are for node agents. `node_agent` names the agent that leaves the pod to this sidecar.
     """
 
     capture_jobs: tuple[CaptureJob, ...] = ()
     stop_captures: tuple[str, ...] = ()
     problems: tuple[str, ...] = field(default=(), compare=False)
+    attachments: tuple[Attachment, ...] = ()
+    node_agent: str = ""
 
     def __bool__(self) -> bool:
-        return bool(self.capture_jobs or self.stop_captures)
+        return bool(self.capture_jobs or self.stop_captures or self.attachments)
 
     def to_json(self) -> dict[str, Any]:
-        jobs = [job.to_json() for job in self.capture_jobs]
-        return {"capture_jobs": jobs, "stop_captures": list(self.stop_captures)}
+        return {
+            "capture_jobs": [job.to_json() for job in self.capture_jobs],
+            "stop_captures": list(self.stop_captures),
+            "attachments": [attachment.to_json() for attachment in self.attachments],
+            "node_agent": self.node_agent,
+        }
 
     @classmethod
     def parse(cls, raw: object) -> AgentPollResponse:
@@ -383,7 +425,8 @@ class AgentPollResponse:
                 problems.append(error.message)
         stops = raw.get("stop_captures")
         ids = filter(_is_capture_id, stops) if isinstance(stops, list) else ()
-        return cls(tuple(jobs), tuple(ids), tuple(problems))
+        attachments = _objects(raw, "attachments", Attachment.parse, MAX_JOBS)
+        return cls(tuple(jobs), tuple(ids), tuple(problems), attachments, _text(raw, "node_agent"))
 
 
 def _is_capture_id(value: object) -> bool:

@@ -11,9 +11,8 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Protocol
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import aiohttp
 import structlog
@@ -28,8 +27,9 @@ from sidelight.request_origin import OriginPolicy, is_loopback
 from sidelight.settings import mask_secrets
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.labels import Labels
-from sidelight_sidecar.captures.agent_status import AgentStatusReader
+from sidelight_sidecar.captures.agent_status import AgentStatusReader, NodeAgentNotice, build_static_fields
 from sidelight_sidecar.captures.capture_poller import CapturePoller
+from sidelight_sidecar.captures.capture_tasks import CaptureTask, CaptureTasks, MakePoller
 from sidelight_sidecar.captures.captures import CaptureLimits, CaptureRegistry
 from sidelight_sidecar.captures.remote_capture import CaptureContext
 from sidelight_sidecar.captures.trigger_monitor import TriggerMonitor
@@ -46,6 +46,7 @@ from sidelight_sidecar.overhead.pause_control import PauseControl
 from sidelight_sidecar.samplers import native_sampler
 from sidelight_sidecar.samplers.attach_limiter import AttachLimiter
 from sidelight_sidecar.samplers.guard import Guard
+from sidelight_sidecar.samplers.sampler import SamplingError
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
 from sidelight_sidecar.samplers.schedule import SamplingPlan
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
@@ -66,24 +67,9 @@ from sidelight_sidecar.windows.window_builder import TargetLabels
 from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _MAX_THREADS = 32
+_MAX_CONTEXTS = 1024
 _MIN_CLOSE_SECONDS = 5.0
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar")
-
-
-class CaptureTask(Protocol):
-    """A root task that polls the collector for capture jobs."""
-
-    async def run(self) -> None: ...
-
-    def drain(self) -> None: ...
-
-
-class MakePoller(Protocol):
-    """Makes the poller of one agent, as the collector calls whoever samples a pod."""
-
-    def __call__(
-        self, agent: str, labels: Labels, processes: SampledProcesses, *, is_one_shot: bool = False
-    ) -> CapturePoller: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +88,7 @@ class SamplingParts:
     pause_control: PauseControl
     one_shot_token: OneTimeToken = NO_ONE_TIME_TOKEN
     exit_after_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureTasks:
-    """The poller for capture jobs, and tasks beside it.
-
-    `done` ends the program.
-    """
-
-    poller: CaptureTask
-    periodic_tasks: Sequence[Callable[[], Coroutine[None, None, None]]] = ()
-    done: asyncio.Event = field(default_factory=asyncio.Event)
+    is_node_agent: bool = False
 
 
 async def serve(settings: SidecarSettings) -> int:
@@ -133,7 +108,7 @@ async def serve(settings: SidecarSettings) -> int:
     parts = SamplingParts(
         settings,
         ProcFs(read_containers=bool(settings.target_container)),
-        FilteredProcesses(process_filter, settings.labels, os.getpid()),
+        FilteredProcesses(process_filter, settings.labels, settings, os.getpid()),
         Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
         metrics,
         HealthBoard(),
@@ -143,17 +118,21 @@ async def serve(settings: SidecarSettings) -> int:
     )
     check_pids(list_processes(parts.procfs), process_filter, own_pid=os.getpid())
     try:
-        return await run_sampling(parts, partial(_wire_captures, settings))
+        return await run_sampling(parts, partial(_wire_captures, settings, NodeAgentNotice(metrics)))
     finally:
         if settings.one_shot_token:
             shutil.rmtree(settings.spool_directory, ignore_errors=True)
 
 
 def _wire_captures(
-    settings: SidecarSettings, make_poller: MakePoller, process_watcher: ProcessWatcher
+    settings: SidecarSettings,
+    node_agent_notice: NodeAgentNotice,
+    make_poller: MakePoller,
+    process_watcher: ProcessWatcher,
 ) -> CaptureTasks:
     token = settings.one_shot_token
     poller = make_poller(token.agent or _new_id(), settings.labels, process_watcher, is_one_shot=bool(token))
+    poller.on_response = node_agent_notice.update
     tasks = CaptureTasks(poller)
     if not token:
         return tasks
@@ -219,33 +198,43 @@ async def run_sampling(
             CAPTURE: Budget(capture_share, capture_share, can_skip_windows=False),
         }
         governor = Governor(budgets, Cgroups(), lambda: samplers.cpu_seconds, metrics, health, time.monotonic)
-        plan = SamplingPlan(
-            settings.window_seconds,
-            settings.interval_seconds,
-            settings.effective_jitter_seconds,
-            settings.on_demand,
-        )
-        sampler_context = SamplerContext(
-            sampler,
-            window_writer,
-            governor,
-            pause_control,
-            metrics,
-            health,
-            plan,
-            preroll.is_enabled and not plan.is_continuous,
-            settings.rate,
-            settings.trigger_rules,
-            settings.trigger_rate_hz,
-            settings.max_stacks,
-            settings.attach_retry_max_seconds,
-            time.monotonic,
-            random.random,
-        )
+
+        @lru_cache(_MAX_CONTEXTS)
+        def make_context(own: SamplingSettings) -> SamplerContext:
+            plan = SamplingPlan(
+                own.window_seconds, own.interval_seconds, own.effective_jitter_seconds, own.on_demand
+            )
+            try:
+                own_sampler = samplers.get(own.mode)
+            except SamplingError as error:
+                # The mode of a pod's annotation needs what is not installed here.
+                _log.warning("another mode is used", mode=own.mode, problem=error.message, hint=error.hint)
+                own_sampler = sampler
+            return SamplerContext(
+                own_sampler,
+                window_writer,
+                governor,
+                pause_control,
+                metrics,
+                health,
+                plan,
+                own.preroll_seconds > 0 and not plan.is_continuous,
+                own.rate,
+                own.trigger_rules,
+                own.trigger_rate_hz,
+                own.max_stacks,
+                own.attach_retry_max_seconds,
+                own.pod_cpu_share,
+                time.monotonic,
+                random.random,
+            )
+
         guard = Guard(procfs)
         attach_limiter = AttachLimiter(time.monotonic, random.random)
 
-        def make_process_sampler(proc: Proc, target_labels: TargetLabels) -> ProcessSampler:
+        def make_process_sampler(
+            proc: Proc, target_labels: TargetLabels, sampler_context: SamplerContext
+        ) -> ProcessSampler:
             return ProcessSampler(
                 proc.key,
                 SessionHandle(proc, guard, attach_limiter, metrics, health),
@@ -257,6 +246,7 @@ async def run_sampling(
             procfs,
             targets,
             make_process_sampler,
+            make_context,
             metrics,
             health,
             ScanPolicy(settings.max_processes, settings.scan_interval_seconds, parts.exit_after_seconds),
@@ -296,7 +286,12 @@ async def run_sampling(
             )
 
         def make_poller(
-            agent: str, labels: Labels, processes: SampledProcesses, *, is_one_shot: bool = False
+            agent: str,
+            labels: Labels,
+            processes: SampledProcesses,
+            *,
+            is_one_shot: bool = False,
+            is_for_node: bool = False,
         ) -> CapturePoller:
             capture_context = CaptureContext(
                 captures if processes is process_watcher else make_captures(processes),
@@ -312,18 +307,17 @@ async def run_sampling(
                 random.random,
                 is_one_shot=is_one_shot,
             )
+            static_fields = build_static_fields(
+                agent, labels, sampler.mode, samplers.capture_modes, capture_limits
+            )
             status = AgentStatusReader(
-                agent,
-                labels,
-                sampler.mode,
-                samplers.capture_modes,
-                capture_limits,
-                processes,
-                pause_control,
-                health,
+                replace(static_fields, node_agent=parts.is_node_agent), processes, pause_control, health
             )
             return CapturePoller(
-                capture_context, status.read, poll_timeout_seconds=settings.capture_poll_timeout_seconds
+                capture_context,
+                status.read,
+                poll_timeout_seconds=settings.capture_poll_timeout_seconds,
+                is_for_node=is_for_node,
             )
 
         captures = make_captures(process_watcher)

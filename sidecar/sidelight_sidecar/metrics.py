@@ -23,8 +23,12 @@ class SidecarMetrics:
         self.processes = self._gauge("processes", "Processes profiled now")
         self.agent_pods = self._gauge(
             "agent_pods",
-            "Pods of the node, for a node agent: profiled, not_requested, sidecar, bad_label, bad_annotation",
+            "Pods of the node, for a node agent: profiled, attached (for a capture), not_requested, sidecar, "
+            "bad_label, bad_annotation",
             ["decision"],
+        )
+        self.displaces_agent = self._gauge(
+            "displaces_agent", "1 if the node has a node agent, which leaves this pod to this sidecar"
         )
         self.sessions = self._gauge("sessions", "Open sampling sessions")
         self.scan_cpu_seconds = self._gauge("scan_cpu_seconds", "CPU time of the last scan of /proc")

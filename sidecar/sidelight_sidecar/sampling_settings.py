@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,8 @@ class SamplingSettings(CollectorConnectionSettings):
     )
     trigger_rss_growth: str = setting(
         "",
-        "boost sampling when a process's memory (RSS) grows by this: bytes (200M) or a share (50%)",
+        "boost sampling when a container's working set, or if unreadable a process's RSS, grows by this: "
+        "bytes (200M) or a share (50%)",
         parse=_check_growth,
     )
     trigger_rss_window_seconds: float = setting(
@@ -302,6 +304,11 @@ class SamplingSettings(CollectorConnectionSettings):
             boost_seconds=self.trigger_duration_seconds,
             cooldown_seconds=self.trigger_cooldown_seconds,
         )
+
+    @property
+    def pod_cpu_share(self) -> float:
+        """The budget of each pod, as a share of one core; a sidecar has one pod."""
+        return math.inf
 
     @property
     def trigger_rate_hz(self) -> int:

@@ -131,27 +131,61 @@ class Hysteresis:
         return False
 
 
+class _GrowthTrigger:
+    """The trigger of a memory size; `name` is how a reason calls it."""
+
+    def __init__(self, rules: TriggerRules, name: str) -> None:
+        self._rules = rules
+        self._name = name
+        self._window = SlidingWindow(rules.rss_growth_seconds)
+        self._hysteresis = Hysteresis()
+
+    def evaluate(self, now: float, age: float, size: int, *, can_fire: bool) -> list[TriggerEvent]:
+        """Return the trigger if it fires now; `age` is that of the process, in seconds."""
+        rules = self._rules
+        if rules.rss_growth is None or age < rules.rss_growth_seconds:
+            return []
+        self._window.add(now, (float(size),))
+        minimum = self._window.compute_minimum()
+        growth = size - minimum
+        threshold = rules.rss_growth.size_bytes or rules.rss_growth.share * minimum
+        if not self._hysteresis.should_fire(growth, threshold, can_fire=can_fire):
+            return []
+        self._window.clear()
+        percent = _format_percent(growth / max(1.0, minimum))
+        text = (
+            f"{self._name} grew by {_format_mebibytes(growth)} ({percent}) to {_format_mebibytes(size)} "
+            f"within {rules.rss_growth_seconds:g} s"
+        )
+        return [TriggerEvent(RSS, text)]
+
+
 class ProcessTriggers:
-    """Triggers of one process: its memory, and its CPU time without a known limit."""
+    """Triggers of one process whose container has no known limit or memory cgroup."""
 
     def __init__(self, rules: TriggerRules) -> None:
-        self._rules = rules
-        self._cpu_window, self._rss_window = (
-            SlidingWindow(rules.window_seconds),
-            SlidingWindow(rules.rss_growth_seconds),
-        )
-        self._cpu_hysteresis, self._rss_hysteresis = Hysteresis(), Hysteresis()
+        self.rules = rules
+        self._cpu_window = SlidingWindow(rules.window_seconds)
+        self._cpu_hysteresis = Hysteresis()
+        self._growth = _GrowthTrigger(rules, "RSS")
 
     def evaluate(
-        self, now: float, *, age: float, cpu_seconds: float, rss: int, has_cpu_limit: bool, can_fire: bool
+        self,
+        now: float,
+        *,
+        age: float,
+        cpu_seconds: float,
+        rss: int | None,
+        has_cpu_limit: bool,
+        can_fire: bool,
     ) -> list[TriggerEvent]:
         """Return the triggers that fire now.
 
         `age` is the process's age in seconds. With `has_cpu_limit` its CPU time is evaluated with its
-        container.
+        container, and without `rss` its memory.
         """
         events = []
-        rules = self._rules
+        rules = self.rules
         if rules.cpu_share is not None and not has_cpu_limit:
             self._cpu_window.add(now, (cpu_seconds,))
             share = _compute_rate(self._cpu_window, now, cpu_seconds)
@@ -164,20 +198,7 @@ class ProcessTriggers:
                         CPU, f"CPU {_format_percent(share)} of a core over {rules.window_seconds:g} s"
                     )
                 )
-        if rules.rss_growth is not None and age >= rules.rss_growth_seconds:
-            self._rss_window.add(now, (float(rss),))
-            minimum = self._rss_window.compute_minimum()
-            growth = rss - minimum
-            threshold = rules.rss_growth.size_bytes or rules.rss_growth.share * minimum
-            if self._rss_hysteresis.should_fire(growth, threshold, can_fire=can_fire):
-                self._rss_window.clear()
-                percent = _format_percent(growth / max(1.0, minimum))
-                text = (
-                    f"RSS grew by {_format_mebibytes(growth)} ({percent}) to {_format_mebibytes(rss)} "
-                    f"within {rules.rss_growth_seconds:g} s"
-                )
-                events.append(TriggerEvent(RSS, text))
-        return events
+        return events + ([] if rss is None else self._growth.evaluate(now, age, rss, can_fire=can_fire))
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +212,29 @@ class CpuUsage:
 
 
 class ContainerTriggers:
-    """Triggers of one container: its usage of the CPU limit, and its throttling."""
+    """Triggers of one container: CPU limit, throttling, and memory."""
 
     def __init__(self, rules: TriggerRules) -> None:
-        self._rules = rules
+        self.rules = rules
+        self._growth = _GrowthTrigger(rules, "working set")
         self._usage_window = SlidingWindow(rules.window_seconds)
         self._cpu_hysteresis, self._throttled_hysteresis = Hysteresis(), Hysteresis()
 
+    def evaluate_memory(
+        self, now: float, age: float, working_set: int | None, *, can_fire: bool
+    ) -> list[TriggerEvent]:
+        """Return the trigger of the memory if it fires now.
+
+        `age` is that of the oldest process in seconds, `working_set` in bytes, None if unknown.
+        """
+        return [] if working_set is None else self._growth.evaluate(now, age, working_set, can_fire=can_fire)
+
     def evaluate(self, now: float, usage: CpuUsage, *, can_fire: bool) -> list[TriggerEvent]:
-        """Return the triggers that fire now."""
+        """Return the triggers of the CPU that fire now."""
         if usage.limit_cores is None:
             self._usage_window.clear()
             return []
-        rules, limit = self._rules, usage.limit_cores
+        rules, limit = self.rules, usage.limit_cores
         self._usage_window.add(now, (usage.cpu_seconds, usage.periods, usage.throttled_periods))
         baseline = self._usage_window.find_baseline(now)
         if baseline is None:

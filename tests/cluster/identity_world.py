@@ -180,7 +180,14 @@ class Collector:
 
 
 def pod(
-    api: Api, namespace: str, name: str, *, node: str = "", account: str = "shop", **metadata: Any
+    api: Api,
+    namespace: str,
+    name: str,
+    *,
+    node: str = "",
+    account: str = "shop",
+    container: str = "web",
+    **metadata: Any,
 ) -> str:
     """Make a pod of the service shop, version 7; the token that the kubelet would mount into it.
 
@@ -193,7 +200,7 @@ def pod(
         "metadata": {"name": name, "namespace": namespace, "labels": labels, **metadata},
         "spec": {
             "serviceAccountName": account,
-            "containers": [{"name": "web", "image": "shop:7"}],
+            "containers": [{"name": container, "image": "shop:7"}],
             "terminationGracePeriodSeconds": 0,
             **({"nodeName": node} if node else {}),
         },

@@ -17,6 +17,7 @@ import pytest
 from tests.cluster.api import Api
 from tests.cluster.identity_world import JSON, PODS, REVIEWS, Collector, Relay, pod
 from tests.cluster.programs import eventually
+from tests.cluster.test_discovery import CORE
 from tests.cluster.test_identity import begin  # noqa: F401 - a fixture
 from tests.processes import Running, running, sidelight
 from tests.sidecar.conftest import Sidecar
@@ -53,11 +54,8 @@ class World:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
         uid, container = self.api.get(path)["metadata"]["uid"], secrets.token_hex(32)
         status = [{"name": "web", "containerID": f"containerd://{container}", "image": "shop:7"}]
-        body = {
-            "status": {"containerStatuses": [{**status[0], "imageID": "", "ready": True, "restartCount": 0}]}
-        }
-        answer = self.api.call("PATCH", f"{path}/status", body, kind="application/merge-patch+json")
-        assert answer[0] == 200, answer
+        statuses = [{**status[0], "imageID": "", "ready": True, "restartCount": 0}]
+        self.set_running(name, containerStatuses=statuses)
         folder = self.cgroups / "kubepods" / "burstable" / f"pod{uid}" / container
         folder.mkdir(parents=True)
         self.undo.callback(_remove_cgroups, folder, self.cgroups.parent)
@@ -66,12 +64,33 @@ class World:
         log = self.folder / f"{name}.log"
         return self.undo.enter_context(running(log, "sh", "-c", script, "sh", sys.executable, "-c", program))
 
+    def set_running(self, name: str, **status: Any) -> None:
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
+        body = {"status": {"phase": "Running", **status}}
+        answer = self.api.call("PATCH", path, body, kind="application/merge-patch+json")
+        assert answer[0] == 200, answer
+
     def label(self, what: str, *labels: str) -> None:
         self.api.kubectl("label", "--overwrite", "-n", self.namespace, *what.split(), *labels)
 
     def run_agent(self, collector: Collector, relay: Relay) -> Sidecar:
         token = self.folder / "token"
-        token.write_text(pod(self.api, self.namespace, "agent-a", node=self.node, account="agent"))
+        labels = {"app.kubernetes.io/name": "sidelight"}
+        looks: dict[str, Any] = {"container": "agent", "labels": labels}
+        token.write_text(pod(self.api, self.namespace, "agent-a", node=self.node, account="agent", **looks))
+        self.set_running("agent-a")
+        # Its controller adopts the pod.
+        template = {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "agent", "image": "s:7"}]},
+        }
+        spec = {
+            "selector": {"matchLabels": labels},
+            "template": template,
+            "updateStrategy": {"type": "OnDelete"},
+        }
+        metadata = {"name": "agent", "namespace": self.namespace}
+        self.api.apply({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec})
         kubeconfig = self.folder / "kubeconfig"
         own = self.api.kubeconfig_of(self.namespace, "agent").read_text()
         kubeconfig.write_text(own.replace(self.api.url, f"https://127.0.0.1:{relay.port}"))
@@ -85,6 +104,7 @@ class World:
             "--window-seconds": "1",
             "--scan-interval-seconds": "0.2",
             "--send-backoff-max-seconds": "0.5",
+            "--trigger-window-seconds": "1",
         }
         options |= dict.fromkeys(("--budget-cpu-percent", "--budget-pod-cpu-percent"), "100")
         words = [word for option in options.items() for word in option]
@@ -171,7 +191,7 @@ def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: An
     assert (collector.values("node"), collector.values("container")) == ([world.node], ["web"])
     status, told = eventually("the agent is ready", lambda: (a := agent.get("/readyz"))[0] == 200 and a)
     assert (status, told["problems"]) == (200, [])
-    with_decisions = eventually("pods are counted", lambda: agent.metric("agent_pods") == 5)
+    with_decisions = eventually("pods are counted", lambda: agent.metric("agent_pods") >= 5)
     assert with_decisions
 
     # A capture samples the pods of a service as one with sidecars does.
@@ -201,6 +221,70 @@ def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: An
     assert agent.running.end() == 0
     assert not {"far-1", "both-1"} & set(collector.values("pod"))
     assert all(one.alive() for one in (shop, cart, plain, sidecar_pod))
+
+
+def test_attach_now_uses_the_agent_of_the_pods_node_and_changes_no_pod(world: World, begin: Any) -> None:  # noqa: F811
+    collector = begin(
+        *(REVIEWS, PODS, CORE, "--node-agents", f"{world.namespace}/agent"),
+        *("--attach-namespaces", world.namespace, "--capture-check-interval-seconds", "0.2"),
+        *("--discovery-publish-interval-seconds", "0.2"),
+    )
+    relay = Relay(int(world.api.url.rpartition(":")[2]))
+    world.undo.callback(relay.cut)
+    cpu, seconds = "sidelight.dev/trigger-cpu-percent", "sidelight.dev/trigger-duration-seconds"
+    annotations = {"sidelight.dev/rate": "20", cpu: "0.1", seconds: "3"}
+    cart = world.run_pod("cart-1", "cart_work", labels={"app": "cart"})
+    refused = {"app": "refused", "sidelight.dev/inject": "false"}
+    world.run_pod("refused-1", "refused_work", labels=refused)
+    asks = {"app": "asks", "sidelight.dev/inject": "true"}
+    asking = world.run_pod("asks-1", "asks_work", labels=asks, annotations=annotations)
+    agent = world.run_agent(collector, relay)
+
+    def processes() -> dict[int, Any]:
+        return {one["pid"]: one for one in agent.get("/readyz")[1]["processes"]}
+
+    # A pod's annotations mean what they mean for its sidecar, also when they change.
+    eventually("it is boosted", lambda: processes().get(asking.pid, {}).get("trigger") == "cpu")
+    eventually("it is sampled as it asks", lambda: processes()[asking.pid]["rate"] == 20)
+    change = ("annotate", "--overwrite", "pod/asks-1", "sidelight.dev/rate=10")
+    world.api.kubectl("-n", world.namespace, *change)
+    eventually("it asks for less", lambda: processes()[asking.pid]["rate"] == 10)
+    assert set(processes()) == {asking.pid}
+
+    def find(service: str) -> Any:
+        found = collector.ask("GET", f"/api/v1/workloads?query=service%3D%22{service}%22").json["workloads"]
+        return found[0]["pods"][0] if found else {"status": None}
+
+    def attach(service: str) -> Any:
+        body = json.dumps({"service": service, "seconds": 2, "attach": True}).encode()
+        return collector.ask("POST", "/api/v1/captures", body, headers=JSON)
+
+    eventually("the pods are seen", lambda: find("cart")["status"] == "no_sidecar", 60)
+    before = world.api.get(f"/api/v1/namespaces/{world.namespace}/pods/cart-1")["spec"]
+    capture = attach("cart")
+    assert capture.status == 201, capture.text
+    [part] = capture.json["parts"]
+    assert (part["labels"]["pod"], part["ephemeral_container"]) == ("cart-1", "")
+    state = lambda: collector.ask("GET", f"/api/v1/captures/{capture.json['id']}").json  # noqa: E731
+    done = eventually("it has ended", lambda: (s := state())["state"] in ("ready", "failed") and s, 90)
+    assert (done["state"], done["problem"]) == ("ready", "")
+    assert done["samples"] > 0
+    assert "cart_work" in functions(collector, f"capture%3D%22{capture.json['id']}%22")
+    eventually("coverage says so", lambda: find("cart").get("covered_by") == "agent", 60)
+    assert find("cart")["status"] == "profiled"
+    eventually("the agent lets go of it", lambda: set(processes()) == {asking.pid})
+    assert world.api.get(f"/api/v1/namespaces/{world.namespace}/pods/cart-1")["spec"] == before
+    assert "cart_work" not in functions(collector, "pod%3D%22cart-1%22%2Ccapture%3D%22%22")
+    refusal = attach("refused")
+    assert (refusal.status, refusal.json["error"]) == (403, "forbidden"), refusal.text
+    assert "sidelight.dev/inject=false" in refusal.json["message"]
+    assert cart.alive()
+
+    # A sidecar on this node learns that the agent leaves its pod to it.
+    token = pod(world.api, world.namespace, "both-1", node=world.node)
+    answer = collector.poll(token, "sidecar")
+    assert answer.json["node_agent"] == f"{world.namespace}/agent-a"
+    assert agent.running.end() == 0
 
 
 def agents(collector: Collector, service: str) -> list[Any]:

@@ -8,14 +8,41 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from sidelight_collector.captures.attach.attacher import Attacher, AttachPolicy
+import pytest
+
+from sidelight_collector.auth.write_identity import WriterIdentity
+from sidelight_collector.captures.agents import AgentRegistry
+from sidelight_collector.captures.attach.attacher import (
+    TOKEN_SLACK_SECONDS,
+    Attacher,
+    AttachPolicy,
+    CannotAttach,
+)
 from sidelight_collector.captures.attach.ephemeral_container import AttachTarget
-from sidelight_collector.captures.capture import Capture, Claim
+from sidelight_collector.captures.capture import Capture, CapturePolicy, CaptureRequest, Claim
+from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.coordinator import CaptureCoordinator
+from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
+from sidelight_collector.kubernetes_discovery.k8s_objects import parse_pod
+from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
+from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_model.capture_protocol import (
+    AgentPoll,
+    AgentPollResponse,
+    AgentStatus,
+    CaptureReport,
+    CaptureState,
+)
+from sidelight_model.labels import Labels
+from sidelight_model.selectors import Selector
+from sidelight_sidecar.captures.agent_status import NodeAgentNotice
+from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.settings import parse_sidecar_settings
 from tests.cluster.pki import Authority
+from tests.collector.clusters import pod
 from tests.collector.test_captures import made
+from tests.collector.test_captures_coordinator import no_windows
 
 TARGET = AttachTarget("shop", "shop-1", "u-1", "node-1", "shop", "2", "app")
 
@@ -87,3 +114,118 @@ async def test_a_file_that_is_gone_is_the_failure_of_the_capture(tmp_path: Path)
     api, coordinator = await attach(tmp_path / "none")
     assert api.containers == []
     assert coordinator.problems[0].startswith("cannot read the CA certificates in ")
+
+
+AGENT = pod("agent-n1", namespace="agents", labels={"app.kubernetes.io/name": "sidelight"})
+AGENT["metadata"]["ownerReferences"][0]["kind"] = "DaemonSet"
+AGENT["spec"]["containers"][0]["name"] = "agent"
+
+
+class Cluster:
+    """A collector that attaches to these pods, on nodes with or without an agent."""
+
+    def __init__(
+        self, *pods: dict[str, Any], image: str = "image", namespaces: tuple[str, ...] = ("shop",)
+    ) -> None:
+        self.repository = CaptureRepository(MemoryStore())
+        metrics = Metrics()
+        self.coordinator = CaptureCoordinator(
+            self.repository,
+            CapturePolicy(),
+            metrics,
+            no_windows,
+            agents=AgentRegistry(100),
+            poll_timeout_seconds=60,
+            check_interval_seconds=60,
+        )
+        snapshot = ClusterSnapshot("watching", 0.0, ClusterInventory(tuple(map(parse_pod, pods))))
+        policy = AttachPolicy(image, namespaces, "http://c", 60.0)
+        self.attacher = Attacher(FakeApi(), self.coordinator, lambda: snapshot, policy, metrics)
+
+    async def capture(self, **wishes: Any) -> Capture:
+        wish = CaptureRequest("shop", "", Selector(), "all", 60.0, 100, "auto", True, True, **wishes)
+        targets = await self.attacher.select_targets(wish)
+        capture = await self.coordinator.start(wish)
+        return await self.attacher.start_attaching(capture, targets)
+
+    async def ask(self, name: str, seconds: float = 0.0, **status: Any) -> AgentPollResponse:
+        """What the node agent with this pod gets: as itself, or for a pod."""
+        for_node = not status
+        labels = Labels({"service": "shop", **status} if status else {"node": "n1"})
+        poll = AgentPoll(AgentStatus(name, labels, ready=True), seconds, (), for_node)
+        return await self.coordinator.handle_poll(poll)
+
+
+def qualify(agent: str, pod_uid: str = "u-agents-agent-n1") -> str:
+    return WriterIdentity("", "", pod_uid).qualify_agent_name(agent)
+
+
+async def test_a_pod_on_a_node_with_an_agent_is_sampled_by_the_agent() -> None:
+    elsewhere = pod("b")
+    elsewhere["spec"]["nodeName"] = "n2"
+    cluster = Cluster(AGENT, pod("a"), elsewhere)
+    waiting = asyncio.create_task(cluster.ask(qualify("node"), 60.0))
+    await asyncio.sleep(0)
+    capture = await cluster.capture()
+    by_pod = {claim.labels["pod"]: claim.ephemeral_sidecar for claim in capture.claims}
+    assert by_pod["b"] is not None
+    assert not by_pod["b"].is_node_agent
+    [attachment] = (await asyncio.wait_for(waiting, 60)).attachments
+    assert (attachment.capture, attachment.namespace, attachment.pod) == (capture.id, "shop", "a")
+    assert 60 < attachment.seconds <= 60 + 60 + TOKEN_SLACK_SECONDS
+    for stranger in (qualify("node", "u-other"), "node"):
+        assert not await cluster.ask(stranger), "another pod's token learns nothing"
+    name = qualify(attachment.agent)
+    [job] = (await cluster.ask(name, namespace="shop", pod="a")).capture_jobs
+    assert job.capture == capture.id
+    report = CaptureReport(capture.id, CaptureState.SAMPLING)
+    await cluster.coordinator.handle_poll(
+        AgentPoll(AgentStatus(name, Labels({"service": "shop"})), 0.0, (report,))
+    )
+    assert not await cluster.ask(qualify("node")), "it has begun"
+
+
+async def test_whoever_opts_out_is_left_alone_and_only_agents_attach_without_an_image() -> None:
+    refused = pod("a", labels={"sidelight.dev/inject": "false"})
+    for pods, image, namespaces, says in (
+        ((AGENT, refused), "image", ("shop",), "have the label sidelight.dev/inject=false"),
+        ((pod("a"),), "", ("shop",), "no node agent runs on the nodes of the pods of shop"),
+        ((AGENT, pod("a")), "", ("cart",), "run in shop, where none may be attached"),
+        ((AGENT, pod("a")), "", (), "sidecars are not attached here"),
+    ):
+        with pytest.raises(CannotAttach, match=says):
+            await Cluster(*pods, image=image, namespaces=namespaces).capture()
+    capture = await Cluster(AGENT, pod("a"), refused, image="").capture()
+    assert [claim.labels["pod"] for claim in capture.claims] == ["a"]
+
+
+async def test_a_pod_for_which_somebody_polls_is_not_attached_to() -> None:
+    cluster = Cluster(AGENT, pod("a"), pod("b"))
+    await cluster.ask("polls", namespace="shop", pod="a")
+    capture = await cluster.capture()
+    assert {claim.labels["pod"]: bool(claim.ephemeral_sidecar) for claim in capture.claims} == {
+        "a": False,
+        "b": True,
+    }
+
+
+async def test_a_collector_says_which_agent_leaves_a_pod_to_its_sidecar() -> None:
+    attacher = Cluster(AGENT, pod("a", sidecar="running")).attacher
+    assert attacher.find_node_agent("n1") == "agents/agent-n1"
+    assert attacher.find_node_agent("n2") == ""
+
+
+def test_a_sidecar_says_that_an_agent_leaves_the_pod_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = SidecarMetrics()
+    notice = NodeAgentNotice(metrics)
+
+    def read(agent: str) -> float | None:
+        for _ in range(2):
+            notice.update(AgentPollResponse(node_agent=agent))
+        return metrics.registry.get_sample_value("sidelight_sidecar_displaces_agent")
+
+    assert read("agents/agent-n1") == 1
+    assert read("") == 0
+    said = capsys.readouterr().out
+    assert said.count("this sidecar samples the pod, and the node agent leaves it alone") == 1
+    assert "agents/agent-n1" in said

@@ -342,6 +342,9 @@ def test_coverage_says_what_profiles_each_pod() -> None:
         "elsewhere": ("no_sidecar", None),
     }
     assert shop.count_coverers() == {"sidecar": 1, "agent": 1, "other": 1}
+    attached = group_by_workload(known, heard, NOW, 180, by_agent={("shop", "by-itself")})
+    coverers = {one.pod.name: one.covered_by for group in attached for one in group.pods}
+    assert coverers["by-itself"] == "agent"
     [stale] = [one for one in shop.pods if one.pod.name == "unheard"]
     assert "agent-n1" in stale.problem
     assert stale.hint.startswith("kubectl -n agents logs agent-n1 ")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sidelight.settings import BadSetting
+from sidelight_injector.admission.recipe import Recipe
 from sidelight_kubernetes.kubernetes_client import ClusterUnavailable, WatchEvent
+from sidelight_model.capture_protocol import AgentPollResponse, Attachment
 from sidelight_model.errors import Reason
+from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.agent.node_pod import PodDecision, decide, parse_pod
 from sidelight_sidecar.agent.pod_targets import PodTargets
 from sidelight_sidecar.agent.pod_watcher import NAMESPACES, PODS, PodWatcher, WatchedList
@@ -19,10 +23,12 @@ from sidelight_sidecar.discovery.pod_cgroup import PodContainer
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.settings import parse_sidecar_settings
 from tests.collector.clusters import Server
 
 ON_NODE, ALL_NAMESPACES = WatchedList(PODS, "n1"), WatchedList(NAMESPACES)
 INJECT = "sidelight.dev/inject"
+SETTINGS = parse_agent_settings(["--collector", "http://c", "--node", "n1", "--rate", "50"], {})
 WEB, CRON = "a" * 64, "b" * 64
 
 
@@ -63,7 +69,6 @@ def ephemeral(state: str) -> dict[str, Any]:
         (pod("a", None), "yes", PodDecision.NOT_REQUESTED),
         (pod("a", "false"), "true", PodDecision.NOT_REQUESTED),
         (pod("a", "yes"), None, PodDecision.BAD_LABEL),
-        (pod("a", annotations={"sidelight.dev/match": "("}), None, PodDecision.BAD_ANNOTATION),
         (pod("a", annotations={"kubernetes.io/config.mirror": "x"}), None, PodDecision.NOT_REQUESTED),
         (pod("a", spec={"initContainers": [{"name": "sidelight"}]}), None, PodDecision.SIDECAR),
         (pod("a", **ephemeral("running")), None, PodDecision.SIDECAR),
@@ -93,9 +98,12 @@ def process(pid: int, name: str, container: str = WEB, **fields: Any) -> Proc:
 class Node:
     """A node's pods as the API server shows them, and the targets among its processes."""
 
+    now = 0.0
+
     def __init__(self, *pods: dict[str, Any], namespaces: Mapping[str, str] = {}) -> None:
         self.pods = PodWatcher(Server(), "n1")
-        self.targets = PodTargets(self.pods, {"node": "n1"}, own_pid=99)
+        self.attached = AttachedPods(lambda: self.now)
+        self.targets = PodTargets(self.pods, self.attached, SETTINGS, own_pid=99)
         self.pods.replace(ON_NODE, pods)
         self.pods.replace(
             ALL_NAMESPACES,
@@ -127,16 +135,96 @@ def test_processes_of_pods_that_ask_are_sampled_with_the_labels_of_their_pod() -
 def test_annotations_choose_the_container_and_the_processes() -> None:
     node = Node(
         pod("cart", annotations={"sidelight.dev/container": "cron", "sidelight.dev/service": "till"}),
-        pod("shop", annotations={"sidelight.dev/match": "gunicorn", "sidelight.dev/rate": "20"}),
+        pod("shop", annotations={"sidelight.dev/match": "gunicorn"}),
     )
     gunicorn = process(12, "shop", command=("gunicorn: master",))
     child = process(14, "shop", ppid=12)
     procs = (process(10, "cart"), process(11, "cart", CRON), gunicorn, process(13, "shop"), child)
     assert sorted(node.roles(*procs)) == [11, 12, 14]
     assert node.targets.labels_for(procs[1])["service"] == "till"
-    assert parse_pod(pod("a", annotations={"sidelight.dev/rate": "20"})).unused_annotations == (
-        "sidelight.dev/rate",
+
+
+ANNOTATED = {
+    "sidelight.dev/rate": "20",
+    "sidelight.dev/mode": "blocking",
+    "sidelight.dev/interval-seconds": "60",
+    "sidelight.dev/budget-cpu-percent": "2",
+    "sidelight.dev/trigger-cpu-percent": "80",
+    "sidelight.dev/trigger-ready": "true",
+    "sidelight.dev/trigger-rate": "40",
+}
+
+
+def test_annotations_change_the_settings_of_a_pod_as_those_of_a_sidecar() -> None:
+    node = Node(pod("cart", annotations=ANNOTATED), pod("shop"))
+    node.roles(process(10, "cart"), process(11, "shop"))
+    assert node.targets.settings_for(process(11, "shop")) == SETTINGS
+    own = node.targets.settings_for(process(10, "cart"))
+    assert own == replace(
+        SETTINGS,
+        rate=20,
+        mode="blocking",
+        interval_seconds=60.0,
+        budget_pod_cpu_percent=2.0,
+        trigger_cpu_percent=80.0,
+        trigger_ready=True,
+        trigger_rate=40,
     )
+    assert own.pod_cpu_share == 0.02
+    env = [{"name": "SIDELIGHT_COLLECTOR", "value": "http://c"}, {"name": "SIDELIGHT_RATE", "value": "50"}]
+    recipe = Recipe({"args": ["sidecar", "--all"], "env": env}, ())
+    sidecar = recipe.build_container(service="cart", version="7", annotations=ANNOTATED)
+    environ = {one["name"]: one["value"] for one in sidecar["env"]}
+    injected = parse_sidecar_settings(sidecar["args"][1:], environ)
+    for name in ("rate", "mode", "interval_seconds", "trigger_rules", "trigger_rate_hz"):
+        assert getattr(own, name) == getattr(injected, name), name
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"match": "("}, {"rate": "fast"}, {"trigger-ready": "perhaps"}, {"trigger-rate": "10"}]
+)
+def test_a_pod_with_a_wrong_annotation_is_not_profiled(wrong: dict[str, str]) -> None:
+    annotations = {f"sidelight.dev/{name}": value for name, value in wrong.items()}
+    node = Node(pod("cart", annotations=annotations), pod("shop"))
+    assert node.roles(process(10, "cart"), process(11, "shop")) == {11: "main"}
+    assert node.targets.decisions == {"u-cart": PodDecision.BAD_ANNOTATION, "u-shop": PodDecision.PROFILED}
+
+
+def attach(node: Node, name: str, agent: str = "01", **fields: Any) -> None:
+    attachment = Attachment("c_1", agent, "shop", f"{name}-1", 60.0, **fields)
+    node.attached.receive(AgentPollResponse(attachments=(attachment,)))
+
+
+def test_a_capture_may_attach_to_a_pod_that_did_not_ask_until_its_time_is_over() -> None:
+    triggers = {"sidelight.dev/rate": "20", "sidelight.dev/trigger-ready": "true"}
+    node = Node(pod("cart", None, annotations=triggers), pod("shop", "false"), pod("till", None))
+    procs = [process(10, "cart"), process(11, "cart", CRON), process(12, "shop"), process(13, "till")]
+    assert node.roles(*procs) == {}
+    attach(node, "cart", container="web")
+    attach(node, "shop", "02")
+    assert node.roles(*procs) == {10: "main"}, "whoever opts out is left alone"
+    assert node.targets.decisions["u-cart"] is PodDecision.ATTACHED
+    own = node.targets.settings_for(procs[0])
+    assert (own.rate, own.on_demand, own.trigger_ready, own.preroll_seconds) == (20, True, False, 0.0)
+    node.now = 59.0
+    attach(node, "cart")
+    node.attached.drop_expired()
+    assert node.roles(*procs) == {10: "main"}
+    node.now = 60.0
+    node.attached.drop_expired()
+    assert node.roles(*procs) == {}
+
+
+def test_an_attachment_ends_with_its_capture_and_does_not_come_again() -> None:
+    node = Node(pod("cart", None))
+    attach(node, "cart")
+    attachment = node.attached.find("shop", "cart-1")
+    assert attachment is not None
+    node.attached.end(attachment)
+    attach(node, "cart")
+    assert node.roles(process(10, "cart")) == {}
+    attach(node, "cart", "03")
+    assert node.roles(process(10, "cart")) == {10: "main"}
 
 
 def test_the_targets_follow_the_pods_and_the_namespaces() -> None:
@@ -175,7 +263,7 @@ def test_without_the_api_server_the_last_known_pods_stay() -> None:
 
 def test_no_pod_is_profiled_before_the_namespaces_are_listed() -> None:
     pods = PodWatcher(Server(), "n1")
-    targets = PodTargets(pods, {"node": "n1"}, own_pid=1)
+    targets = PodTargets(pods, AttachedPods(lambda: 0.0), SETTINGS, own_pid=1)
     pods.replace(ON_NODE, [pod("cart")])
     assert targets.select([process(10, "cart")], {}) == {}
     problem = targets.explain_empty([])

@@ -104,13 +104,11 @@ class Machine:
 
 
 def test_the_processes_of_a_pod_share_its_budget_and_leave_the_rest_to_others() -> None:
-    budget = Budget(0.05, 0.01, pod_cpu_share=0.01)
-    costs = {
-        key: ProcessCost(
-            100.0, RateLimit(100.0), 0.0, tick_cpu_seconds=400e-6, has_measurements=True, pod=pod
-        )
-        for key, pod in enumerate(["large"] * 8 + ["small"])
-    }
+    budget = Budget(0.05, 0.01)
+    cost = ProcessCost(
+        100.0, RateLimit(100.0), 0.0, tick_cpu_seconds=400e-6, has_measurements=True, pod_cpu_share=0.01
+    )
+    costs = {key: replace(cost, pod=pod) for key, pod in enumerate(["large"] * 8 + ["small"])}
     costs[8] = replace(costs[8], tick_cpu_seconds=50e-6)
     rates = [rate for rate, _ in compute_target_rates(costs, budget).values()]
     assert rates == pytest.approx([0.008 / 8 / 400e-6] * 8 + [100.0])
@@ -118,7 +116,7 @@ def test_the_processes_of_a_pod_share_its_budget_and_leave_the_rest_to_others() 
     assert settled[0].rate_limit.reasons == (CPU,)
     assert settled[8].rate_limit == RateLimit(100.0)
     # The node's budget holds as well, whatever the pods' sum is.
-    node = Budget(0.005, 0.01, pod_cpu_share=0.01)
+    node = Budget(0.005, 0.01)
     taken = sum(
         rate * costs[key].tick_cpu_seconds for key, (rate, _) in compute_target_rates(costs, node).items()
     )

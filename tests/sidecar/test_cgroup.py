@@ -40,6 +40,13 @@ class Tree:
             (folder / "cgroup").write_text(lines)
         (self.root / "proc/self/mountinfo").write_text("\n".join(["1 2 0:1 / / rw - ext4 x rw", *mountinfo]))
 
+    def target(self, pid: int, cgroup: str, mountinfo: str) -> None:
+        folder = self.root / "proc" / str(pid)
+        folder.mkdir(parents=True)
+        (folder / "cgroup").write_text(cgroup)
+        (folder / "mountinfo").write_text(mountinfo)
+        (folder / "root").symlink_to(self.root)
+
     def put(self, folder: str, **files: str) -> None:
         path = self.root / folder
         path.mkdir(parents=True, exist_ok=True)
@@ -72,6 +79,34 @@ def test_no_limit_is_no_limit(tree: Tree, max_: str) -> None:
     tree.put("sys/fs/cgroup", cpu_max=max_)
     (level,) = Cgroups(tree.root).find_levels()
     assert level.read() == CgroupStats(None)
+
+
+def test_the_working_set_of_a_container_is_its_memory_without_inactive_page_cache(tree: Tree) -> None:
+    tree.proc([], own="4:memory:/own\n0::/\n")
+    mount, container = "/sys/fs/cgroup", "/../cri-containerd-x.scope"
+    tree.target(7, f"0::{container}\n", V2_MOUNT.format(top=container, mount=mount))
+    tree.put(mount[1:], memory_current="1000", memory_stat="active_file 5\ninactive_file 300")
+    memory = Cgroups(tree.root).find_memory(7)
+    assert memory is not None
+    assert memory.read_working_set() == 700
+    tree.target(
+        8, "4:memory:/kubepods/c\n", V1_MOUNT.format(top="/kubepods/c", mount="/m", controllers="memory")
+    )
+    tree.put("m", memory_usage_in_bytes="2000", memory_stat="inactive_file 1\ntotal_inactive_file 1500")
+    memory = Cgroups(tree.root).find_memory(8)
+    assert memory is not None
+    assert memory.read_working_set() == 500
+
+
+@pytest.mark.parametrize("cgroup", ["/own", "/", "/other"])
+def test_without_a_cgroup_of_its_own_that_can_be_read_a_process_has_no_working_set(
+    tree: Tree, cgroup: str
+) -> None:
+    tree.proc([], own="4:memory:/own\n")
+    tree.target(8, f"4:memory:{cgroup}\n", V1_MOUNT.format(top="/", mount="/m", controllers="memory"))
+    for name in ("m", "m/own"):
+        tree.put(name, memory_usage_in_bytes="2000", memory_stat="")
+    assert Cgroups(tree.root).find_memory(8) is None
 
 
 def test_limits_above_the_own_cgroup_count_too(tree: Tree) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,16 @@ from sidelight_sidecar.discovery.cgroup import Cgroups
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.metrics import SidecarMetrics
-from sidelight_sidecar.overhead.budget import CGROUP, CPU, STOPS, Budget, RateLimit
+from sidelight_sidecar.overhead import governor
+from sidelight_sidecar.overhead.budget import (
+    CGROUP,
+    CPU,
+    STOPS,
+    Budget,
+    ProcessCost,
+    RateLimit,
+    rebalance_rates,
+)
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY, Governor
 from sidelight_sidecar.samplers.sampler import SampleBatch
 
@@ -96,6 +107,30 @@ def test_a_process_over_budget_is_slowed_from_its_next_window_on(house: House) -
     assert house.governor.get_rate_limit(ONE) == RateLimit(100)
     house.window(ONE, sampled(cpu_ms=400, stopped_ms=50))
     assert house.governor.get_rate_limit(ONE) == RateLimit(20, 1, (CPU,))
+
+
+async def test_windows_that_cost_what_they_did_change_no_rates_before_the_next_tick(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work for each window does not grow with the number of processes."""
+    seen: list[int] = []
+
+    def count(costs: Mapping[ProcessKey, ProcessCost], *rest: Any) -> dict[ProcessKey, ProcessCost]:
+        seen.append(len(costs))
+        return rebalance_rates(costs, *rest)
+
+    keys = [ProcessKey(pid, 1) for pid in range(1, 61)]
+    for key in keys:
+        house.governor.add(key, 5)
+        house.window(key, sampled(ticks=50, cpu_ms=1), rate_hz=5.0)
+    monkeypatch.setattr(governor, "rebalance_rates", count)
+    for key in keys:
+        house.window(key, sampled(ticks=50, cpu_ms=1), rate_hz=5.0)
+    assert seen == []
+    await house.tick()
+    assert seen == [60, 0]
+    house.window(keys[0], sampled(ticks=50, cpu_ms=2), rate_hz=5.0)
+    assert seen == [60, 0, 60]
 
 
 def test_a_process_that_stands_still_too_long_is_slowed(house: House) -> None:

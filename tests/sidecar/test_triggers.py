@@ -119,6 +119,14 @@ def contain(rules: TriggerRules, spent: list[CpuUsage]) -> list[tuple[int, Trigg
     return fired
 
 
+def test_a_container_that_grows_fires_with_its_working_set() -> None:
+    trail, fired = ContainerTriggers(GROWING), []
+    for second, size in enumerate([100] * 5 + [160] * 5):
+        fired += trail.evaluate_memory(float(second), 60.0, size << 20, can_fire=True)
+    assert fired == [TriggerEvent(RSS, "working set grew by 60 MiB (60 %) to 160 MiB within 10 s")]
+    assert trail.evaluate_memory(20.0, 60.0, None, can_fire=True) == []
+
+
 def test_a_containers_cpu_is_told_in_percent_of_its_limit() -> None:
     spent = [CpuUsage(0.5, cpu_seconds=0.45 * second) for second in range(60)]
     assert contain(BUSY, spent) == [(10, TriggerEvent(CPU, "CPU 90 % of the limit of 0.5 cores over 10 s"))]

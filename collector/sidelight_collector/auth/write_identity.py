@@ -132,6 +132,11 @@ class OneShotWriterIdentity(WriterIdentity):
         return WriterIdentity.qualify_agent_name(self, name)
 
 
+def get_pod_suffix(name: str) -> str:
+    """Return the end of a qualified name: that of all names of one pod."""
+    return f".{name.rpartition('.')[2]}"
+
+
 _MAX_AGENT_CHARACTERS: Final = 51
 _POD_HASH_DIGITS: Final = 12
 _HINTS: Final = {

@@ -38,6 +38,9 @@ class PendingPolls:
         # With polls that their sidecars abandoned for another one.
         self._waiting: set[_PendingPoll] = set()
 
+    def __len__(self) -> int:
+        return len(self._pending)
+
     async def wait(self, agent: str, timeout_seconds: float, is_disconnected: Callable[[], bool]) -> None:
         """Wait until this sidecar's poll is woken, or `timeout_seconds` have passed.
 

@@ -63,10 +63,11 @@ class CaptureRequest:
 
 @dataclass(frozen=True, slots=True)
 class EphemeralSidecar:
-    """A sidecar that the collector attached for one capture.
+    """A sidecar attached for one capture, or a node agent in its place.
 
     `container` is the name of its ephemeral container, `agent` its own name, and `uid` that of its pod.
-    `secret` is the SHA-256 of the secret in its token, which is valid `until` (Unix seconds).
+    `secret` is the SHA-256 of the secret in its token, which is valid `until` (Unix seconds). A node agent
+    has its own token: `container` and `secret` are empty, and `uid` is that of the agent's pod.
     """
 
     container: str
@@ -74,6 +75,10 @@ class EphemeralSidecar:
     uid: str
     secret: str
     until: float
+
+    @property
+    def is_node_agent(self) -> bool:
+        return not self.container
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +255,14 @@ def compute_part_outcome(
         if claim.ephemeral_sidecar is not None:
             if now <= claim.claimed_at + policy.attach_timeout_seconds:
                 return CaptureOutcome(CaptureState.SCHEDULED, claim.claimed_at)
+            if claim.ephemeral_sidecar.is_node_agent:
+                return CaptureOutcome(
+                    CaptureState.FAILED,
+                    claim.claimed_at,
+                    f"the node agent of {claim.labels.get('node', '')} did not sample {pod} within "
+                    f"{policy.attach_timeout_seconds:g} s",
+                    "See that a Python process runs in the pod, and what the agent's log says of the pod.",
+                )
             return CaptureOutcome(
                 CaptureState.FAILED,
                 claim.claimed_at,

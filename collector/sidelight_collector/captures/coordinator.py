@@ -13,11 +13,13 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
 
 from sidelight.waiting import wait_for_event
+from sidelight_collector.auth.write_identity import get_pod_suffix
 from sidelight_collector.captures.agent_exchange import AGENT_EXCHANGE_SECONDS, AgentExchange
 from sidelight_collector.captures.agent_polls import PendingPolls
 from sidelight_collector.captures.agents import (
@@ -51,7 +53,12 @@ from sidelight_collector.captures.capture_repository import (
     unix_now,
 )
 from sidelight_collector.captures.capture_slots import check_slots, find_namespaces
-from sidelight_collector.captures.poll_response import RESEND_SECONDS, ActiveCapture, build_poll_response
+from sidelight_collector.captures.poll_response import (
+    RESEND_SECONDS,
+    ActiveCapture,
+    build_poll_response,
+    respond_to_node_agent,
+)
 from sidelight_collector.metrics import Metrics
 from sidelight_model.capture_protocol import (
     AgentPoll,
@@ -211,6 +218,10 @@ class CaptureCoordinator:
         connection; `dedicated_capture` is the capture that it was attached for. Raises CaptureLimitReached.
         """
         now, name, timeout_seconds = self._clock(), poll.status.agent, poll.timeout_seconds
+        if poll.for_node:
+            timeout_seconds = 0.0 if self.is_closed else min(timeout_seconds, self._poll_timeout_seconds)
+            wait = partial(self._polls.wait, get_pod_suffix(name), timeout_seconds, is_disconnected)
+            return await respond_to_node_agent(self._active, name, wait, self._clock)
         agent = self._agents.record_poll(poll, now, dedicated_capture, self._polls.is_waiting)
         unknown_ids = [
             one for one in [await self._record_report(name, report) for report in poll.reports] if one
@@ -291,7 +302,7 @@ class CaptureCoordinator:
 
     async def _refresh(self, *, force: bool = False) -> None:
         """Read captures of other processes, and assign new ones."""
-        if not (force or self._agents.list_local(self._clock()) or self._active):
+        if not (force or self._agents.list_local(self._clock()) or self._active or len(self._polls)):
             return
         now = self._clock()
         stored = await asyncio.to_thread(self._repository.list_since, now - self.policy.max_lifetime_seconds)
@@ -340,7 +351,8 @@ class CaptureCoordinator:
         if known.capture is not capture:
             old, known.capture = known.capture, choose_later_state(capture, known.capture)
         if old is None or (old.stop_at, old.claims) != (known.capture.stop_at, known.capture.claims):
-            self._polls.wake(claim.agent for claim in known.capture.claims)
+            names = [claim.agent for claim in known.capture.claims]
+            self._polls.wake([*names, *map(get_pod_suffix, names)])
         return known
 
     def _merge_if_active(self, capture: Capture) -> None:
@@ -398,12 +410,8 @@ class CaptureCoordinator:
         known = self._active.get(report.capture)
         old = known.parts.get(agent) if known else None
         part = CapturePart(agent, now, report)
-        if (
-            known
-            and old
-            and not is_status_change(old, report)
-            and now < known.written_at[agent] + REPORT_WRITE_SECONDS
-        ):
+        is_recent = known and now < known.written_at.get(agent, 0.0) + REPORT_WRITE_SECONDS
+        if known and old and is_recent and not is_status_change(old, report):
             known.parts[agent] = part
             return ""
         try:
@@ -412,9 +420,8 @@ class CaptureCoordinator:
             )
             if not any(claim.agent == agent for claim in capture.claims):
                 capture = await asyncio.to_thread(self._repository.get, report.capture)
-            if not any(claim.agent == agent for claim in capture.claims):
-                return "" if report.state in FINAL_STATES else report.capture
-            if capture.outcome and capture.outcome.state is not CaptureState.FAILED:
+            has_claimed = any(claim.agent == agent for claim in capture.claims)
+            if not has_claimed or (capture.outcome and capture.outcome.state is not CaptureState.FAILED):
                 return "" if report.state in FINAL_STATES else report.capture
             await asyncio.to_thread(self._repository.put_part, report.capture, part)
             if (

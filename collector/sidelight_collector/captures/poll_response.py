@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
+from sidelight_collector.auth.write_identity import get_pod_suffix
 from sidelight_collector.captures.capture import (
     FINAL_STATES,
     Capture,
@@ -14,7 +15,7 @@ from sidelight_collector.captures.capture import (
     CapturePolicy,
     build_capture_job,
 )
-from sidelight_model.capture_protocol import AgentPollResponse, CaptureJob, CaptureState
+from sidelight_model.capture_protocol import AgentPollResponse, Attachment, CaptureJob, CaptureState
 
 RESEND_SECONDS: Final = 1.0
 """Interval at which a job is repeated until the sidecar confirms it."""
@@ -56,6 +57,55 @@ class ActiveCapture:
         for agent, part in self.parts.items():
             if agent not in parts or parts[agent].last_seen <= part.last_seen:
                 parts[agent] = part
+
+
+async def respond_to_node_agent(
+    active_captures: Mapping[str, ActiveCapture],
+    agent: str,
+    wait: Callable[[], Awaitable[None]],
+    clock: Callable[[], float],
+) -> AgentPollResponse:
+    """Return the attachments of a node agent, at once or after `wait`."""
+    attachments = build_attachments(active_captures.values(), get_pod_suffix(agent), clock())
+    if not attachments:
+        await wait()
+        attachments = build_attachments(active_captures.values(), get_pod_suffix(agent), clock())
+    return AgentPollResponse(attachments=attachments)
+
+
+def build_attachments(
+    active_captures: Iterable[ActiveCapture], agent_suffix: str, now: float
+) -> tuple[Attachment, ...]:
+    """Build the attachments of a node agent whose names end with this suffix.
+
+    They are repeated until the agent reports on the capture. `sent_at` of what is sent becomes `now`.
+    """
+    attachments = []
+    for active in active_captures:
+        capture = active.capture
+        for claim in capture.claims:
+            sidecar = claim.ephemeral_sidecar
+            key = f"attachment {claim.agent}"
+            if (
+                sidecar is not None
+                and sidecar.is_node_agent
+                and claim.agent.endswith(agent_suffix)
+                and claim.agent not in active.parts
+                and capture.stop_at is None
+                and now >= active.sent_at.get(key, 0.0) + RESEND_SECONDS
+            ):
+                active.sent_at[key] = now
+                attachments.append(
+                    Attachment(
+                        capture.id,
+                        sidecar.agent,
+                        claim.labels.get("namespace", ""),
+                        claim.labels.get("pod", ""),
+                        max(0.0, sidecar.until - now),
+                        capture.request.container,
+                    )
+                )
+    return tuple(attachments)
 
 
 def build_poll_response(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import web
@@ -141,6 +142,9 @@ class CaptureRoutes:
             lambda: transport is None or transport.is_closing(),
             dedicated,
         )
+        if writer is not None and not isinstance(writer, NodeWriterIdentity) and writer.node:
+            agent = await asyncio.to_thread(self.attacher.find_node_agent, writer.node)
+            response = replace(response, node_agent=agent)
         return web.json_response(response.to_json())
 
     async def _receive_poll(self, request: web.Request, writer: WriterIdentity | None) -> AgentPoll:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -137,18 +138,21 @@ def group_by_workload(
     stale_seconds: float,
     services: frozenset[str] = frozenset(),
     predicate: Callable[[Pod], bool] = lambda _: True,
+    by_agent: AbstractSet[tuple[str, str]] = frozenset(),
 ) -> list[WorkloadCoverage]:
     """Group pods by workload and service, unprofiled workloads first.
 
     `services` are those with stored profiles: pods that run one of them are expected to be profiled. Only
-    pods that satisfy `predicate` count.
+    pods that satisfy `predicate` count. `by_agent` are the namespaces and names of pods that a node agent
+    samples now, also for one capture.
     """
     injection_by_namespace = {namespace.name: namespace.inject_label for namespace in inventory.namespaces}
-    agents = {pod.node: pod for pod in inventory.pods if pod.is_node_agent and pod.phase == "Running"}
+    agents = find_node_agents(inventory)
 
     def find_agent(pod: Pod) -> Pod | None:
         requested = pod.inject_label or injection_by_namespace.get(pod.namespace, "")
-        return agents.get(pod.node) if requested == "true" else None
+        is_sampled = requested == "true" or (pod.namespace, pod.name) in by_agent
+        return agents.get(pod.node) if is_sampled else None
 
     members: dict[tuple[str, str, str, str], list[Pod]] = defaultdict(list)
     for pod in inventory.pods:
@@ -170,6 +174,11 @@ def group_by_workload(
             group.kind,
         ),
     )
+
+
+def find_node_agents(inventory: ClusterInventory) -> dict[str, Pod]:
+    """Return the running node agents by their node."""
+    return {pod.node: pod for pod in inventory.pods if pod.is_node_agent and pod.phase == "Running"}
 
 
 def count_by_namespace(workloads: Iterable[WorkloadCoverage]) -> dict[str, Counter[CoverageState]]:

@@ -80,6 +80,7 @@ def build_workload_routes(
                 discovery.policy.stale_seconds,
                 visible.service_names,
                 lambda pod: matches_pod(selector, pod),
+                visible.by_agent,
             )
             selected = [workload for workload in workloads if unprofiled == "0" or workload.is_unprofiled]
             shown = [workload_to_json(workload, max_pods, discovery) for workload in selected[:limit]]

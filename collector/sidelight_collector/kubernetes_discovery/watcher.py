@@ -55,11 +55,13 @@ class DiscoveryPolicy:
 class SidecarActivity:
     """When sidecars were last seen, and the services with stored profiles.
 
-    `services` has pairs of namespace and service.
+    `services` has pairs of namespace and service, `by_agent` of namespace and pod: those that a node agent
+    samples now.
     """
 
     last_seen: LastSeenByPod
     services: frozenset[tuple[str, str]]
+    by_agent: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def service_names(self) -> frozenset[str]:
@@ -70,6 +72,7 @@ class SidecarActivity:
         return SidecarActivity(
             {place: at for place, at in self.last_seen.items() if is_selected(place[0])},
             frozenset(pair for pair in self.services if is_selected(pair[0])),
+            frozenset(pair for pair in self.by_agent if is_selected(pair[0])),
         )
 
 

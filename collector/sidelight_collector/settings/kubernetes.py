@@ -116,11 +116,13 @@ class KubernetesSettings(ComparisonSettings):
         metavar="COUNT",
     )
     attach_image: str = setting(
-        "", "image of sidecars that captures attach to pods without one; empty: never attach", metavar="IMAGE"
+        "",
+        "image of sidecars that captures attach to pods without one; empty: only node agents take captures",
+        metavar="IMAGE",
     )
     attach_namespaces: tuple[str, ...] = setting(
         (),
-        "namespace in which captures may attach sidecars; may be repeated; *: all",
+        "namespace whose pods captures may attach to; may be repeated; *: all; none: never",
         parse=parse_namespace_or_all,
         metavar="NAMESPACE",
     )
@@ -147,6 +149,10 @@ class KubernetesSettings(ComparisonSettings):
             )
         if self.attach_image:
             self._check_attach()
+        if self.attach_namespaces and not self.in_cluster:
+            raise BadSetting(
+                "attach_namespaces is given, and kubernetes is off", hint="Give --kubernetes too."
+            )
 
     @property
     def in_cluster(self) -> bool:

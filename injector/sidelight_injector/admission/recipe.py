@@ -15,29 +15,12 @@ from typing import Any, Final
 
 from sidelight.settings import BadSetting
 from sidelight_kubernetes import label_names
+from sidelight_kubernetes.setting_annotations import list_changes
 from sidelight_model.errors import SidelightError
 from sidelight_sidecar import settings as sidecar
 
 Json = Mapping[str, Any]
 
-PREFIX: Final = "SIDELIGHT_"
-VARIABLES: Final = {
-    label_names.RATE: "SIDELIGHT_RATE",
-    label_names.MODE: "SIDELIGHT_MODE",
-    label_names.INTERVAL_SECONDS: "SIDELIGHT_INTERVAL_SECONDS",
-    label_names.WINDOW_SECONDS: "SIDELIGHT_WINDOW_SECONDS",
-    label_names.ON_DEMAND: "SIDELIGHT_ON_DEMAND",
-    label_names.BUDGET_CPU_PERCENT: "SIDELIGHT_BUDGET_CPU_PERCENT",
-    label_names.MATCH: "SIDELIGHT_MATCH",
-    label_names.TRIGGER_CPU_PERCENT: "SIDELIGHT_TRIGGER_CPU_PERCENT",
-    label_names.TRIGGER_THROTTLED_PERCENT: "SIDELIGHT_TRIGGER_THROTTLED_PERCENT",
-    label_names.TRIGGER_RSS_GROWTH: "SIDELIGHT_TRIGGER_RSS_GROWTH",
-    label_names.TRIGGER_READY: "SIDELIGHT_TRIGGER_READY",
-    label_names.TRIGGER_SIGTERM: "SIDELIGHT_TRIGGER_SIGTERM",
-    label_names.TRIGGER_RATE: "SIDELIGHT_TRIGGER_RATE",
-    label_names.TRIGGER_DURATION_SECONDS: "SIDELIGHT_TRIGGER_DURATION_SECONDS",
-}
-"""Annotations, and the variable of the sidecar that each sets without a change of the value."""
 CA_VARIABLE: Final = "SIDELIGHT_CA_CERTIFICATES"
 _HINT: Final = "The chart renders it: take it from the ConfigMap of `helm template`."
 
@@ -108,12 +91,7 @@ class Recipe:
         SidelightError, as the sidecar itself would at its start.
         """
         changes: dict[str, str | None] = {"SIDELIGHT_SERVICE": service, "SIDELIGHT_VERSION": version}
-        changes |= dict.fromkeys(_list_overridden_variables(annotations))
-        changes |= {
-            variable: annotations[annotation]
-            for annotation, variable in VARIABLES.items()
-            if annotation in annotations
-        }
+        changes |= {_to_variable(name): value for name, value in list_changes(annotations).items()}
         if target_container:
             changes |= {
                 "SIDELIGHT_CONTAINER": target_container,
@@ -131,13 +109,8 @@ class Recipe:
         return container
 
 
-def _list_overridden_variables(annotations: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the recipe's schedule variables that the pod's annotations override."""
-    if label_names.INTERVAL_SECONDS in annotations:
-        return ("SIDELIGHT_ON_DEMAND",)
-    if annotations.get(label_names.ON_DEMAND, "").lower() in ("1", "true", "yes"):
-        return ("SIDELIGHT_INTERVAL_SECONDS", "SIDELIGHT_JITTER_SECONDS")
-    return ()
+def _to_variable(setting: str) -> str:
+    return f"SIDELIGHT_{setting.upper()}"
 
 
 def _escape_dollars(variable: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +118,7 @@ def _escape_dollars(variable: dict[str, Any]) -> dict[str, Any]:
 
     The kubelet expands $(NAME), and reads $$ as a single $.
     """
-    if variable["name"] != VARIABLES[label_names.MATCH]:
+    if variable["name"] != "SIDELIGHT_MATCH":
         return variable
     return {**variable, "value": variable["value"].replace("$", "$$")}
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable, Coroutine
 from functools import partial
 
 from ulid import ULID
 
 from sidelight_kubernetes.kubernetes_client import KubernetesClient
 from sidelight_model.labels import Labels
+from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.agent.pod_captures import PodCapturePollers, PodProcesses
 from sidelight_sidecar.agent.pod_targets import PodTargets
 from sidelight_sidecar.agent.pod_watcher import PodWatcher
 from sidelight_sidecar.agent.settings import AgentSettings
-from sidelight_sidecar.captures.capture_poller import CapturePoller
+from sidelight_sidecar.captures.capture_tasks import CaptureTasks, MakePoller
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard
 from sidelight_sidecar.main import (
-    CaptureTasks,
-    MakePoller,
     SamplingParts,
     build_pause_control,
     prepare_process,
@@ -39,28 +40,30 @@ async def serve(settings: AgentSettings) -> int:
     pause_control = build_pause_control(settings, metrics)
     cluster = KubernetesClient.open(settings.kubernetes)
     pods = PodWatcher(cluster, settings.node)
-    targets = PodTargets(pods, settings.labels, os.getpid())
-    budget = Budget(
-        settings.budget_cpu_percent / 100,
-        settings.budget_stop_percent / 100,
-        pod_cpu_share=settings.budget_pod_cpu_percent / 100,
-    )
+    attached = AttachedPods(time.monotonic)
+    targets = PodTargets(pods, attached, settings, os.getpid())
     parts = SamplingParts(
         settings,
         ProcFs(read_pods=True),
         targets,
-        budget,
+        Budget(settings.budget_cpu_percent / 100, settings.budget_stop_percent / 100),
         metrics,
         HealthBoard(needs_processes=False),
         pause_control,
+        is_node_agent=True,
     )
 
     def wire_captures(make_poller: MakePoller, process_watcher: ProcessWatcher) -> CaptureTasks:
-        def make_pod_poller(labels: Labels, processes: PodProcesses) -> CapturePoller:
-            return make_poller(str(ULID()), labels, processes)
-
-        pollers = PodCapturePollers(process_watcher, make_pod_poller)
-        return CaptureTasks(pollers, [partial(targets.report, metrics, parts.health)])
+        tasks: list[Callable[[], Coroutine[None, None, None]]] = [
+            partial(targets.report, metrics, parts.health)
+        ]
+        if settings.captures_from_collector:
+            node = Labels({"node": settings.node})
+            no_processes = PodProcesses(process_watcher, "")
+            node_poller = make_poller(str(ULID()), node, no_processes, is_for_node=True)
+            node_poller.on_response = attached.receive
+            tasks.append(node_poller.run)
+        return CaptureTasks(PodCapturePollers(process_watcher, make_poller, attached), tasks)
 
     pods.start()
     try:

@@ -14,15 +14,8 @@ from sidelight_kubernetes.profiling_request import (
     has_sidecar,
     is_requested,
 )
-from sidelight_model.regular_expressions.pattern import Pattern
-from sidelight_model.regular_expressions.program import BadPattern
+from sidelight_kubernetes.setting_annotations import SETTINGS
 
-_USED_ANNOTATIONS: Final = (
-    label_names.SERVICE,
-    label_names.VERSION,
-    label_names.CONTAINER,
-    label_names.MATCH,
-)
 _CONTAINER_STATUSES: Final = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
@@ -30,6 +23,7 @@ class PodDecision(StrEnum):
     """Whether the agent profiles a pod, or why not; also a metric label."""
 
     PROFILED = "profiled"
+    ATTACHED = "attached"
     NOT_REQUESTED = "not_requested"
     SIDECAR = "sidecar"
     BAD_LABEL = "bad_label"
@@ -40,9 +34,9 @@ class PodDecision(StrEnum):
 class NodePod:
     """A pod of the node.
 
-    `inject_label` is its label for the injector, None without one. `sampled_container` and `match` restrict
-    the processes, `unused_annotations` are those that only a sidecar follows. `containers` has the names of
-    containers by the runtime's ids.
+    `inject_label` is its label for the injector, None without one. `sampled_container` restricts the
+    processes, and `annotations` change settings. `containers` has the names of containers by the runtime's
+    ids.
     """
 
     uid: str
@@ -54,8 +48,7 @@ class NodePod:
     is_static: bool
     has_sidecar: bool
     sampled_container: str = ""
-    match: str = ""
-    unused_annotations: tuple[str, ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
     containers: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -72,30 +65,25 @@ def parse_pod(pod: naming.Pod) -> NodePod:
         MIRROR_POD_ANNOTATION in annotations,
         has_sidecar(pod),
         annotations.get(label_names.CONTAINER, ""),
-        annotations.get(label_names.MATCH, ""),
-        tuple(
-            name for name in label_names.ANNOTATIONS if name in annotations and name not in _USED_ANNOTATIONS
-        ),
+        {name: value for name, value in annotations.items() if name in SETTINGS},
         dict(_iter_containers(pod)),
     )
 
 
-def decide(pod: NodePod, namespace_label: str | None) -> PodDecision:
+def decide(pod: NodePod, namespace_label: str | None, *, is_attached: bool = False) -> PodDecision:
     """Decide whether a pod is profiled.
 
-    `namespace_label` is the value of its namespace's `INJECT` label.
+    `namespace_label` is the value of its namespace's `INJECT` label. A capture may want a pod that does not
+    ask (`is_attached`), but not one that opts out.
     """
-    if pod.is_static or not is_requested(pod.inject_label, namespace_label):
+    asks = is_requested(pod.inject_label, namespace_label)
+    if pod.is_static or pod.inject_label == "false" or not (asks or is_attached):
         return PodDecision.NOT_REQUESTED
     if pod.has_sidecar:
         return PodDecision.SIDECAR
     if pod.inject_label not in (None, "true"):
         return PodDecision.BAD_LABEL
-    try:
-        Pattern(pod.match)
-    except BadPattern:
-        return PodDecision.BAD_ANNOTATION
-    return PodDecision.PROFILED
+    return PodDecision.PROFILED if asks else PodDecision.ATTACHED
 
 
 def _iter_containers(pod: naming.Pod) -> Iterator[tuple[str, str]]:

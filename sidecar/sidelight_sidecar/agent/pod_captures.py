@@ -6,8 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from ulid import ULID
+
 from sidelight.waiting import wait_for_event
+from sidelight_model.capture_protocol import Attachment
 from sidelight_model.labels import Labels
+from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.captures.capture_poller import CapturePoller
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
@@ -15,6 +19,7 @@ from sidelight_sidecar.sampling.process_watcher import SampledProcesses
 
 _CHECK_SECONDS: Final = 1.0
 _POD_LABELS: Final = ("service", "version", "namespace", "pod", "node")
+_PollerKey = tuple[Labels, Attachment | None]
 
 
 class PodProcesses:
@@ -35,14 +40,21 @@ class PodProcesses:
 
 
 class PodCapturePollers:
-    """The pollers of all sampled pods; a pod gets another one when its labels change."""
+    """The pollers of all sampled pods.
+
+    A pod gets another one when its labels or its attachment change.
+    """
 
     def __init__(
-        self, processes: SampledProcesses, make_poller: Callable[[Labels, PodProcesses], CapturePoller]
+        self,
+        processes: SampledProcesses,
+        make_poller: Callable[[str, Labels, PodProcesses], CapturePoller],
+        attached: AttachedPods,
     ) -> None:
         self._processes = processes
         self._make_poller = make_poller
-        self._pollers: dict[Labels, CapturePoller] = {}
+        self._attached = attached
+        self._pollers: dict[_PollerKey, CapturePoller] = {}
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
@@ -53,19 +65,30 @@ class PodCapturePollers:
         async with asyncio.TaskGroup() as group:
             while not self._draining.is_set():
                 pods = self._list_pods()
-                for labels in self._pollers.keys() - pods.keys():
-                    self._pollers.pop(labels).drain()
-                for labels in pods.keys() - self._pollers.keys():
-                    poller = self._make_poller(labels, PodProcesses(self._processes, pods[labels]))
-                    self._pollers[labels] = poller
-                    group.create_task(poller.run(), name=f"ask for captures of {pods[labels]}")
+                for key in self._pollers.keys() - pods.keys():
+                    self._pollers.pop(key).drain()
+                for key in pods.keys() - self._pollers.keys():
+                    labels, attachment = key
+                    agent = attachment.agent if attachment else str(ULID())
+                    poller = self._make_poller(agent, labels, PodProcesses(self._processes, pods[key]))
+                    self._pollers[key] = poller
+                    group.create_task(poller.run(), name=f"ask for captures of {pods[key]}")
+                self._end_attachments()
                 await wait_for_event(self._draining, _CHECK_SECONDS)
             for poller in self._pollers.values():
                 poller.drain()
 
-    def _list_pods(self) -> Mapping[Labels, str]:
+    def _end_attachments(self) -> None:
+        for (_, attachment), poller in self._pollers.items():
+            if attachment is not None and poller.is_reported(attachment.capture):
+                self._attached.end(attachment)
+
+    def _list_pods(self) -> Mapping[_PollerKey, str]:
         return {
-            Labels({name: labels[name] for name in _POD_LABELS if name in labels}): watch.target_labels.pod
+            (
+                Labels({name: labels[name] for name in _POD_LABELS if name in labels}),
+                self._attached.find(labels.get("namespace", ""), labels.get("pod", "")),
+            ): watch.target_labels.pod
             for watch in self._processes.process_samplers
             for labels in [watch.target_labels.labels]
         }

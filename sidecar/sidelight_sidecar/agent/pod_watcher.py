@@ -15,6 +15,7 @@ from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import ClusterError, ResourceVersionExpired, WatchEvent
 from sidelight_kubernetes.profiling_request import get_metadata
 from sidelight_kubernetes.reflector import ListWatchApi, run_reflector
+from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.agent.node_pod import NodePod, PodDecision, decide, parse_pod
 
 PODS: Final = "pods"
@@ -83,13 +84,21 @@ class PodWatcher:
         """Why the API server is not watched; None while it is."""
         return next((status.error for status in self._lists.values() if status.error is not None), None)
 
-    def decide_pods(self) -> list[tuple[NodePod, PodDecision]]:
+    def decide_pods(self, attached: AttachedPods) -> list[tuple[NodePod, PodDecision]]:
         """Return all pods with the decision about each; none before both lists are read."""
         if not self.is_listed:
             return []
         with self._lock:
             return [
-                (pod, decide(pod, self._namespace_labels.get(pod.namespace))) for pod in self._pods.values()
+                (
+                    pod,
+                    decide(
+                        pod,
+                        self._namespace_labels.get(pod.namespace),
+                        is_attached=attached.find(pod.namespace, pod.name) is not None,
+                    ),
+                )
+                for pod in self._pods.values()
             ]
 
     def replace(self, scope: WatchedList, items: Iterable[Mapping[str, Any]]) -> None:

@@ -44,6 +44,10 @@ class AgentSettings(SamplingSettings):
             raise BadSetting("--budget-pod-cpu-percent must be at most 100", hint="1 is one percent.")
 
     @property
+    def pod_cpu_share(self) -> float:
+        return self.budget_pod_cpu_percent / 100
+
+    @property
     def labels(self) -> Labels:
         """The labels of every window, besides those of its pod; raises BadLabel."""
         # Each pod has a service of its own; labels without one are refused.

@@ -64,7 +64,10 @@ class PollResponse:
 
 
 class CapturePoller:
-    """The polling loop; `get_status` returns the status of this sidecar."""
+    """The polling loop; `get_status` returns the status of this sidecar.
+
+    With `is_for_node` it asks for the attachments of a node agent.
+    """
 
     def __init__(
         self,
@@ -73,11 +76,13 @@ class CapturePoller:
         *,
         poll_timeout_seconds: float,
         unsupported_retry_seconds: float = _UNSUPPORTED_RETRY_SECONDS,
+        is_for_node: bool = False,
     ) -> None:
         self._context = context
         self._get_status = get_status
         self._poll_timeout_seconds = poll_timeout_seconds
         self._unsupported_retry_seconds = unsupported_retry_seconds
+        self._is_for_node = is_for_node
         self._captures: dict[str, RemoteCapture] = {}
         self._wake = asyncio.Event()
         self._draining = False
@@ -86,6 +91,7 @@ class CapturePoller:
         self._polled_at = 0.0
         self._last_outcome = PollOutcome.ANSWERED
         self.wait_until_ready: Callable[[], Awaitable[None]] = _return_at_once
+        self.on_response: Callable[[AgentPollResponse], None] = lambda _: None
 
     def drain(self) -> None:
         """Let `run` return once all captures have ended and are reported."""
@@ -139,7 +145,12 @@ class CapturePoller:
         unreported = [capture for capture in self._captures.values() if not capture.is_reported]
         done = [capture for capture in unreported if capture.is_done]
         body = encode_poll_request(
-            AgentPoll(status, timeout, tuple(capture.build_report() for capture in unreported))
+            AgentPoll(
+                status,
+                timeout,
+                tuple(capture.build_report() for capture in unreported),
+                self._is_for_node,
+            )
         )
         try:
             async with asyncio.timeout(None) as poll_timeout:
@@ -169,6 +180,7 @@ class CapturePoller:
         )
 
     def _apply_response(self, answer: AgentPollResponse, group: asyncio.TaskGroup) -> None:
+        self.on_response(answer)
         for problem in answer.problems:
             self._context.metrics.capture_jobs.labels("unreadable").inc()
             _log.warning("a capture job of the collector cannot be read", problem=problem)

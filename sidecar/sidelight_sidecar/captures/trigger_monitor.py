@@ -16,7 +16,7 @@ import structlog
 
 from sidelight_sidecar.descriptors import OUT_OF_DESCRIPTORS_HINT
 from sidelight_sidecar.discovery import listening_ports
-from sidelight_sidecar.discovery.cgroup import CgroupLevel, Cgroups
+from sidelight_sidecar.discovery.cgroup import CgroupLevel, Cgroups, MemoryCgroup
 from sidelight_sidecar.discovery.processes import ProcessKey
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.overhead.pause_control import PauseControl
@@ -36,6 +36,7 @@ from sidelight_sidecar.triggers import (
 from sidelight_sidecar.windows.window_writer import WindowWriter
 
 _TICK_SECONDS = 1.0
+_MAX_TICK_SECONDS = 3.0
 _CGROUP_CHECK_SECONDS = 10.0
 _MAX_START_GAP_SECONDS = 60.0
 """A process that started longer than this before the sidecar did not start together with it."""
@@ -63,13 +64,16 @@ class _MonitoredContainer:
     read_through: ProcessKey | None = None
     levels: list[CgroupLevel] = field(default_factory=list)
     usage: CpuUsage = field(default_factory=lambda: CpuUsage(None))
+    memory: MemoryCgroup | None = None
+    working_set: int | None = None
     is_starting: bool = False
 
 
 class TriggerMonitor:
-    """Monitors the triggers of all processes.
+    """Monitors the triggers of all processes, each by the rules of its pod.
 
-    `clock` returns monotonic seconds, `uptime` the seconds since the machine booted.
+    `rules` are those without annotations. `clock` returns monotonic seconds, `uptime` the seconds since the
+    machine booted.
     """
 
     def __init__(
@@ -92,6 +96,7 @@ class TriggerMonitor:
         self._clock = clock
         self._uptime = uptime
         self._started_at = uptime()
+        self._ships_preroll = False
         self._processes: dict[ProcessKey, _MonitoredProcess] = {}
         self._containers: dict[ContainerKey, _MonitoredContainer] = {}
         self._last_events: dict[str, dict[str, object]] = {}
@@ -101,25 +106,32 @@ class TriggerMonitor:
     @property
     def status(self) -> dict[str, object]:
         """The enabled triggers and the last event of each, as JSON."""
-        return {"on": list(self._rules.enabled_triggers), "last": list(self._last_events.values())}
+        enabled = {name for rules in self._list_rules() for name in rules.enabled_triggers}
+        names = [name for name in TRIGGER_NAMES if name in enabled]
+        return {"on": names, "last": list(self._last_events.values())}
 
     async def run(self) -> None:
-        """Call `tick` periodically while the rules need polling.
+        """Call `tick` periodically while any rules need polling.
 
         It runs every second while a container starts, else every `check_interval_seconds`.
         """
-        while self._rules.needs_polling:
+        while True:
             starting = any(container.is_starting for container in self._containers.values())
-            await asyncio.sleep(_TICK_SECONDS if starting else self._rules.check_interval_seconds)
-            await self.tick()
+            polled = [rules for rules in self._list_rules() if rules.needs_polling]
+            interval = min((rules.check_interval_seconds for rules in polled), default=_MAX_TICK_SECONDS)
+            await asyncio.sleep(_TICK_SECONDS if starting else interval)
+            if polled:
+                await self.tick()
 
     async def tick(self) -> None:
         """Evaluate all triggers once; `run` calls it periodically."""
         now = self._clock()
-        self._processes = {
-            watch.key: self._processes.get(watch.key) or _MonitoredProcess(ProcessTriggers(self._rules))
-            for watch in self._process_watcher.process_samplers
-        }
+        known, self._processes = self._processes, {}
+        for watch in self._process_watcher.process_samplers:
+            rules, monitored = watch.context.trigger_rules, known.get(watch.key)
+            if monitored is None or monitored.triggers.rules != rules:
+                monitored = _MonitoredProcess(ProcessTriggers(rules))
+            self._processes[watch.key] = monitored
         try:
             ready = await asyncio.to_thread(self._read_containers, now)
         except OSError as error:
@@ -128,49 +140,65 @@ class TriggerMonitor:
             return
         if self._pause_control.is_paused:
             return
+        uptime = self._uptime()
         for keys, fired in ready:
             self._fire(now, keys, [fired])
         for container in self._containers.values():
             can_fire = any(self._can_fire(key, now) for key in container.keys)
             events = container.triggers.evaluate(now, container.usage, can_fire=can_fire)
+            age = _compute_age(container.keys, uptime)
+            events += container.triggers.evaluate_memory(now, age, container.working_set, can_fire=can_fire)
             self._fire(now, container.keys, events)
-        uptime = self._uptime()
         for key, process in self._processes.items():
             usage = self._process_watcher.usage.get(key)
             if usage is None:
                 continue
+            container = self._containers[process.container]
             events = process.triggers.evaluate(
                 now,
-                age=uptime - key.start_ticks / _TICKS_PER_SECOND,
+                age=_compute_age([key], uptime),
                 cpu_seconds=usage.cpu_ns / 1e9,
-                rss=usage.rss_bytes,
-                has_cpu_limit=self._containers[process.container].usage.limit_cores is not None,
+                rss=usage.rss_bytes if container.working_set is None else None,
+                has_cpu_limit=container.usage.limit_cores is not None,
                 can_fire=self._can_fire(key, now),
             )
             self._fire(now, [key], events)
 
     def fire_sigterm(self) -> None:
         """Fire the SIGTERM trigger: samples from now on carry its label."""
-        if SIGTERM in self._rules.enabled_triggers:
-            self._fire(
-                self._clock(),
-                [watch.key for watch in self._process_watcher.process_samplers],
-                [_SIGTERM_EVENT],
-            )
+        keys = [
+            watch.key
+            for watch in self._process_watcher.process_samplers
+            if SIGTERM in watch.context.trigger_rules.enabled_triggers
+        ]
+        self._ships_preroll = bool(keys) or SIGTERM in self._rules.enabled_triggers
+        if self._ships_preroll:
+            self._fire(self._clock(), keys, [_SIGTERM_EVENT])
 
     async def flush(self) -> None:
-        """Release the pre-roll at shutdown, also of processes that have just ended."""
-        if SIGTERM in self._rules.enabled_triggers:
+        """Release the pre-roll at shutdown, also of processes that have just ended.
+
+        Processes without the SIGTERM trigger have none any more.
+        """
+        if self._ships_preroll:
             await self._window_writer.release_all(build_trigger_labels([_SIGTERM_EVENT]), self._clock())
 
     def _list_process_keys(self, container: ContainerKey) -> list[ProcessKey]:
         return [key for key, process in self._processes.items() if process.container == container]
 
     def _can_fire(self, key: ProcessKey, now: float) -> bool:
-        return not is_in_cooldown(self._rules, self._processes[key].fired_at, now)
+        process = self._processes[key]
+        return not is_in_cooldown(process.triggers.rules, process.fired_at, now)
 
     def _is_boosted(self, process: _MonitoredProcess, now: float) -> bool:
-        return process.fired_at is not None and now < process.fired_at + self._rules.boost_seconds
+        boost_seconds = process.triggers.rules.boost_seconds
+        return process.fired_at is not None and now < process.fired_at + boost_seconds
+
+    def _list_rules(self) -> set[TriggerRules]:
+        return {
+            self._rules,
+            *(watch.context.trigger_rules for watch in self._process_watcher.process_samplers),
+        }
 
     def _fire(self, now: float, keys: Collection[ProcessKey], events: Sequence[TriggerEvent]) -> None:
         for event in events:
@@ -219,28 +247,37 @@ class TriggerMonitor:
         If none of its processes was there at the last tick, its state starts anew.
         """
         keys = frozenset(self._list_process_keys(container))
-        monitored = self._containers.get(container)
-        if monitored is None or not monitored.keys & keys:
-            age = self._started_at - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
+        monitored, rules = self._containers.get(container), self._processes[min(keys)].triggers.rules
+        if monitored is None or not monitored.keys & keys or monitored.triggers.rules != rules:
+            age = _compute_age(keys, self._started_at)
             monitored = _MonitoredContainer(
-                ContainerTriggers(self._rules),
-                is_starting=self._rules.fires_on_ready and age < _MAX_START_GAP_SECONDS,
+                ContainerTriggers(rules),
+                is_starting=rules.fires_on_ready and age < _MAX_START_GAP_SECONDS,
             )
         monitored.keys = keys
-        if self._rules.cpu_share is not None or self._rules.throttled_share is not None:
-            if monitored.read_through not in keys:
-                monitored.read_through = min(keys)
-                monitored.levels = self._cgroups.find_levels(monitored.read_through.pid)
+        reads_cpu = rules.cpu_share is not None or rules.throttled_share is not None
+        if monitored.read_through not in keys:
+            monitored.read_through = min(keys)
+            pid = monitored.read_through.pid
+            monitored.levels = self._cgroups.find_levels(pid) if reads_cpu else []
+            monitored.memory = self._cgroups.find_memory(pid) if rules.rss_growth is not None else None
+        if reads_cpu:
             monitored.usage = _read_usage(monitored.levels)
+        monitored.working_set = monitored.memory.read_working_set() if monitored.memory else None
         return monitored
 
     def _check_ready(self, keys: Collection[ProcessKey]) -> TriggerEvent | None:
-        age = self._uptime() - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
+        age = _compute_age(keys, self._uptime())
         if ports := listening_ports.find_ports([key.pid for key in keys]):
             return TriggerEvent(READY, f"listens on port {ports[0]}, {age:.1f} s after it was started")
         if age < _MAX_STARTUP_SECONDS:
             return None
         return TriggerEvent(READY, f"runs for {age:.0f} s since it was started, and listens on no port")
+
+
+def _compute_age(keys: Collection[ProcessKey], uptime: float) -> float:
+    """Return the age of the oldest process at an uptime, in seconds."""
+    return uptime - min(key.start_ticks for key in keys) / _TICKS_PER_SECOND
 
 
 def _read_usage(levels: Sequence[CgroupLevel]) -> CpuUsage:

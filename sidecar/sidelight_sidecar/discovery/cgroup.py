@@ -1,4 +1,4 @@
-"""The CPU limit that this sidecar runs under, and how close its usage is.
+"""The CPU limit of this sidecar, how near it is, and memory of containers.
 
 The kernel freezes a cgroup that has used up its quota until the next period, for up to a tenth of a second.
 If that happens to a sampler in the middle of a stop, the stopped thread waits as long: with a limit of 2 %
@@ -130,6 +130,27 @@ class CgroupLevel:
         return path is not None and ".." not in path.parts and path.is_relative_to(self.path)
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryCgroup:
+    """The memory cgroup of a container; `directory` holds its files."""
+
+    version: int
+    directory: Path
+
+    def read_working_set(self) -> int | None:
+        """Return its memory without inactive page cache, in bytes.
+
+        None if it cannot be read. It is what the kubelet calls the working set.
+        """
+        usage, inactive = (
+            ("memory.current", "inactive_file")
+            if self.version == 2
+            else ("memory.usage_in_bytes", "total_inactive_file")
+        )
+        size = _read_int(self.directory / usage)
+        return max(0, size - _read_table(self.directory / "memory.stat").get(inactive, 0)) if size else None
+
+
 _Mount = tuple[int, str, PurePosixPath, PurePosixPath]
 
 
@@ -162,16 +183,35 @@ class Cgroups:
                 )
         return levels
 
+    def find_memory(self, pid: int) -> MemoryCgroup | None:
+        """Return the memory cgroup of a process's container.
+
+        None if it cannot be read, or if this process is in the same one: it says nothing of a container.
+        """
+        for version, _, mount, top in self._read_mounts(pid, ("memory",)):
+            path = self.find_path(pid, version, "memory")
+            is_own = path == self.find_path("self", version, "memory")
+            if path is None or is_own or path == PurePosixPath("/"):
+                continue
+            below = path.relative_to(top) if path.is_relative_to(top) else PurePosixPath(".")
+            cgroup = MemoryCgroup(version, self._root_for(pid) / mount.relative_to("/") / below)
+            if cgroup.read_working_set() is not None:
+                return cgroup
+        return None
+
     def identify_container(self, pid: int) -> tuple[str, ...]:
         """Return a key that the processes of one container share; empty if it is gone."""
         return tuple(str(path) for version in (2, 1) if (path := self.find_path(pid, version)) is not None)
 
-    def find_path(self, pid: int | str, version: int) -> PurePosixPath | None:
-        """Return the cgroup of a process, or None if it is gone."""
+    def find_path(self, pid: int | str, version: int, controller: str = "cpu") -> PurePosixPath | None:
+        """Return the cgroup of a process, or None if it is gone.
+
+        Version 1 has one for each controller.
+        """
         for line in _read_text(self._root / "proc" / str(pid) / "cgroup").split("\n"):
             number, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
-            if (number == "0" and not controllers) if version == 2 else "cpu" in controllers.split(","):
+            if (number == "0" and not controllers) if version == 2 else controller in controllers.split(","):
                 return PurePosixPath(path)
         return None
 
@@ -186,7 +226,7 @@ class Cgroups:
                 return self._root_for(pid) / mount.relative_to("/") / part / "cpuacct.usage"
         return None
 
-    def _read_mounts(self, pid: int | str) -> list[_Mount]:
+    def _read_mounts(self, pid: int | str, controllers: Sequence[str] = ("cpu", "cpuacct")) -> list[_Mount]:
         """Return version, controllers, mount point, and cgroup at the mount point.
 
         The fields are those of proc_pid_mountinfo(5).
@@ -198,7 +238,7 @@ class Cgroups:
             fields = head.split(" ")
             if len(fields) < 5 or kind not in ("cgroup", "cgroup2"):
                 continue
-            names = [name for name in ("cpu", "cpuacct") if name in options.split(" ")[-1].split(",")]
+            names = [name for name in controllers if name in options.split(" ")[-1].split(",")]
             if kind == "cgroup2" or names:
                 version = 2 if kind == "cgroup2" else 1
                 mounts.append((version, ",".join(names), PurePosixPath(fields[4]), PurePosixPath(fields[3])))

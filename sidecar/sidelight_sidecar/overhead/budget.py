@@ -54,15 +54,13 @@ class Budget:
 
     `cpu_share` is a share of one core for all processes together, `stop_share` a share of each process's
     time. `cpu_reason` is the reason to report when `cpu_share` bounds a rate. Without `can_skip_windows`,
-    rates fall to MIN_RATE_HZ and every window is sampled. `pod_cpu_share` bounds the processes of each pod
-    together.
+    rates fall to MIN_RATE_HZ and every window is sampled.
     """
 
     cpu_share: float
     stop_share: float
     cpu_reason: str = CPU
     can_skip_windows: bool = True
-    pod_cpu_share: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,8 @@ class ProcessCost:
     true after the first measurement, `has_current_measurement` after a measurement since the last change of
     the rate limit (`changed_at`). `raise_delay` seconds must pass before a reduced rate is raised;
     `raised_at` is the time of the last raise. `suspend_seconds` seconds must pass before a suspended
-    process is tried again. `pod` is the pod whose budget it shares.
+    process is tried again. `pod` is the pod whose budget it shares: `pod_cpu_share` of a core for all its
+    processes.
     """
 
     target_hz: float
@@ -108,6 +107,7 @@ class ProcessCost:
     raised_at: float = -math.inf
     suspend_seconds: float = SUSPEND_SECONDS
     pod: str = ""
+    pod_cpu_share: float = math.inf
 
     @property
     def cpu_share(self) -> float:
@@ -128,6 +128,7 @@ def admit_process(
     now: float,
     previous: ProcessCost | None = None,
     pod: str = "",
+    pod_cpu_share: float = math.inf,
 ) -> ProcessCost:
     """Return the cost and rate limit of a process that joins.
 
@@ -136,13 +137,14 @@ def admit_process(
     """
     if previous is not None and previous.has_measurements:
         if previous.rate_limit.is_suspended and budget.can_skip_windows:
-            return replace(previous, target_hz=target_hz)
+            return replace(previous, target_hz=target_hz, pod_cpu_share=pod_cpu_share)
         admitted = replace(
             previous,
             target_hz=target_hz,
             rate_limit=RateLimit(target_hz),
             changed_at=now,
             has_current_measurement=False,
+            pod_cpu_share=pod_cpu_share,
         )
     else:
         measured_costs = [account for account in process_costs.values() if account.has_measurements]
@@ -153,7 +155,13 @@ def admit_process(
         )
         stop = median(account.tick_stop_seconds for account in measured_costs) if measured_costs else 0.0
         admitted = ProcessCost(
-            target_hz, RateLimit(target_hz), now, tick_cpu_seconds=cpu, tick_stop_seconds=stop, pod=pod
+            target_hz,
+            RateLimit(target_hz),
+            now,
+            tick_cpu_seconds=cpu,
+            tick_stop_seconds=stop,
+            pod=pod,
+            pod_cpu_share=pod_cpu_share,
         )
     hz, reasons = compute_target_rates({**process_costs, key: admitted}, budget)[key]
     if not admitted.has_measurements:
@@ -205,7 +213,7 @@ def rebalance_rates(
             *target_rates[key],
             is_over_budget=is_over_budget
             or account.stop_share > budget.stop_share
-            or pod_shares[account.pod] > budget.pod_cpu_share,
+            or pod_shares[account.pod] > account.pod_cpu_share,
             budget=budget,
             now=now,
         )
@@ -226,7 +234,7 @@ def compute_target_rates(
     }
     costs = {key: max(account.tick_cpu_seconds, 1e-12) for key, account in process_costs.items()}
     needs = [limits[key] * costs[key] for key in process_costs]
-    demands = _limit_pods([account.pod for account in process_costs.values()], needs, budget)
+    demands = _limit_pods(list(process_costs.values()), needs)
     rates: dict[K, tuple[float, tuple[str, ...]]] = {}
     for key, need, share in zip(
         process_costs, needs, compute_max_min_shares(demands, _TARGET_SHARE * budget.cpu_share), strict=True
@@ -238,18 +246,15 @@ def compute_target_rates(
     return rates
 
 
-def _limit_pods(pods: Sequence[str], needs: Sequence[float], budget: Budget) -> list[float]:
+def _limit_pods(accounts: Sequence[ProcessCost], needs: Sequence[float]) -> list[float]:
     """Return the needs, cut where the processes of one pod need more than its budget."""
     demands = list(needs)
-    if math.isinf(budget.pod_cpu_share):
-        return demands
-    members: dict[str, list[int]] = defaultdict(list)
-    for index, pod in enumerate(pods):
-        members[pod].append(index)
-    for indexes in members.values():
-        shares = compute_max_min_shares(
-            [needs[index] for index in indexes], _TARGET_SHARE * budget.pod_cpu_share
-        )
+    members: dict[tuple[str, float], list[int]] = defaultdict(list)
+    for index, account in enumerate(accounts):
+        if not math.isinf(account.pod_cpu_share):
+            members[account.pod, account.pod_cpu_share].append(index)
+    for (_, cpu_share), indexes in members.items():
+        shares = compute_max_min_shares([needs[index] for index in indexes], _TARGET_SHARE * cpu_share)
         for index, share in zip(indexes, shares, strict=True):
             demands[index] = share
     return demands
@@ -290,6 +295,7 @@ def _adjust_rate(
             now,
             suspend_seconds=min(_MAX_SUSPEND_SECONDS, 2 * process_cost.suspend_seconds),
             pod=process_cost.pod,
+            pod_cpu_share=process_cost.pod_cpu_share,
         )
     if is_over_budget and hz < current.mean_hz:
         raise_delay = _MIN_RAISE_DELAY
@@ -331,7 +337,7 @@ def _exceeds_at_minimum(process_cost: ProcessCost, budget: Budget) -> bool:
     """Return whether the process alone exceeds the budget at the largest stride."""
     min_hz = _compute_min_rate(process_cost.target_hz) / MAX_WINDOW_STRIDE
     return (
-        min_hz * process_cost.tick_cpu_seconds > min(budget.cpu_share, budget.pod_cpu_share)
+        min_hz * process_cost.tick_cpu_seconds > min(budget.cpu_share, process_cost.pod_cpu_share)
         or min_hz * process_cost.tick_stop_seconds > budget.stop_share
     )
 

@@ -51,6 +51,7 @@ _LIMIT_SEARCH_SECONDS = 10.0
 _OVERHEAD_TICKS = 60
 _LONGEST_STOP_SECONDS = 60.0
 _OVERRUN_FACTOR = 2.0
+_RISE_FACTOR = 1.25
 _NO_SAMPLING = RateLimit(0.0, 1, (CGROUP,))
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger("sidelight_sidecar.overhead.governor")
 
@@ -129,12 +130,14 @@ class Governor:
         pool: str = ORDINARY,
         *,
         pod: str = "",
+        pod_cpu_share: float = math.inf,
         stops_target: bool = True,
         wake: Callable[[], None] = lambda: None,
     ) -> None:
         """Start to govern a process; its cost from an earlier time is remembered.
 
-        `wake` is called when its window must end early, or may begin. It shares the budget of its `pod`.
+        `wake` is called when its window must end early, or may begin. It shares the budget of its `pod`,
+        which is `pod_cpu_share` of a core.
         """
         previous = self._past_costs.get(key)
         process_cost = admit_process(
@@ -145,6 +148,7 @@ class Governor:
             self._clock(),
             previous,
             pod,
+            pod_cpu_share,
         )
         self._processes[key] = _GovernedProcess(pool, process_cost, stops_target, wake)
 
@@ -199,13 +203,25 @@ class Governor:
             member.must_end_window = True
 
     def record_window(self, key: ProcessKey, cost: SamplingCost) -> None:
-        """Record the cost of a whole window, and rebalance the rates of its pool."""
+        """Record the cost of a whole window.
+
+        If it rose, or is over budget alone, the rates of its pool are rebalanced. Else the next tick does
+        that: the work of all windows would grow with the square of the processes.
+        """
         member = self._processes.get(key)
         if member is None:
             return
         member.must_end_window = False
-        member.process_cost = record_usage(member.process_cost, cost)
-        self._rebalance(member.pool)
+        old = member.process_cost
+        member.process_cost = new = record_usage(old, cost)
+        budget = self._budgets[member.pool]
+        if (
+            new.cpu_share > budget.cpu_share
+            or new.stop_share > budget.stop_share
+            or new.tick_cpu_seconds > _RISE_FACTOR * old.tick_cpu_seconds
+            or new.tick_stop_seconds > _RISE_FACTOR * old.tick_stop_seconds
+        ):
+            self._rebalance(member.pool)
 
     async def run(self) -> None:
         """Call `tick` every second."""

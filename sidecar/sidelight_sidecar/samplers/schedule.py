@@ -48,6 +48,47 @@ class WaitAction:
     until: float
 
 
+class Schedule:
+    """The slots of one process; `rng` returns a number from 0 to below 1."""
+
+    def __init__(self, plan: SamplingPlan, anchor: float, rng: Callable[[], float]) -> None:
+        self._plan = plan
+        self._anchor = anchor
+        self._rng = rng
+        self._last_slot: int | None = None
+        self._slot_jitters: dict[int, float] = {}
+
+    def choose(self, now: float) -> SampleAction | WaitAction:
+        """Return what to do at `now`."""
+        return choose_action(
+            now,
+            self._plan,
+            anchor=self._anchor,
+            last_slot=self._last_slot,
+            slot_jitter=self._get_slot_jitter,
+        )
+
+    def record_slot(self, slot: int) -> int:
+        """Record that a slot is sampled; return how many were missed before it."""
+        if self._plan.interval_seconds is None:
+            return 0
+        first = 0 if self._last_slot is None else self._last_slot + 1
+        self._last_slot = slot
+        return max(0, slot - first)
+
+    def skip_until(self, now: float) -> None:
+        """Count the slots until `now` as sampled."""
+        if self._plan.interval_seconds is not None:
+            self._last_slot = compute_slot(now, self._plan.interval_seconds, self._anchor)
+
+    def _get_slot_jitter(self, slot: int) -> float:
+        if slot not in self._slot_jitters:
+            recent = {old: jitter for old, jitter in self._slot_jitters.items() if old >= slot - 2}
+            self._slot_jitters = recent
+            self._slot_jitters[slot] = self._rng()
+        return self._slot_jitters[slot]
+
+
 def choose_action(
     now: float,
     plan: SamplingPlan,

@@ -8,6 +8,7 @@ when the process is gone or the sidecar stops, and keeps what was sampled until 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from sidelight_sidecar.health import HealthIssue
 from sidelight_sidecar.overhead.budget import PAUSED, RateLimit
 from sidelight_sidecar.overhead.governor import CAPTURE, ORDINARY
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError
-from sidelight_sidecar.samplers.schedule import SampleAction, choose_action, compute_slot
+from sidelight_sidecar.samplers.schedule import SampleAction, Schedule
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.sampling.sampling_loop import WindowSampler
@@ -52,7 +53,7 @@ class ProcessSampler:
         self.is_capturing = False
         self._session_handle = session_handle
         self.target_labels = target_labels
-        self._context = context
+        self._context = self._next_context = context
         self._window_sampler = WindowSampler(
             key,
             session_handle,
@@ -67,9 +68,7 @@ class ProcessSampler:
         self._is_stopping = False
         self._pending_capture: tuple[CapturePlan, ProcessCapture] | None = None
         self._active_capture: ProcessCapture | None = None
-        self._anchor = context.clock()
-        self._last_slot: int | None = None
-        self._slot_jitters: dict[int, float] = {}
+        self._schedule = Schedule(context.plan, context.clock(), context.rng)
         self._governed_rate_hz = 0
         self._boost: Boost | None = None
         self._gap_seconds = 0.0
@@ -99,6 +98,17 @@ class ProcessSampler:
         if rate_limit is None or not mode:
             return fields | {"rate": 0, "reduced": list(rate_limit.reasons) if rate_limit else []}
         return fields | {"rate": rate_limit.mean_hz, "reduced": list(rate_limit.reasons)}
+
+    @property
+    def context(self) -> SamplerContext:
+        """How the process is sampled; a new one counts from the next window on."""
+        return self._next_context
+
+    @context.setter
+    def context(self, context: SamplerContext) -> None:
+        self._next_context = context
+        if context is not self._context:
+            self.wake()
 
     def wake(self) -> None:
         """Let the loop check the pause switches now."""
@@ -173,21 +183,29 @@ class ProcessSampler:
         self._session_handle.clear_stopped()
 
     async def _run_step(self) -> None:
-        if self._context.pause_control.pause_count != self._seen_pause_count:
+        if self._next_context is not self._context:
+            await self._change_context()
+        elif self._context.pause_control.pause_count != self._seen_pause_count:
             await self._wait_while_paused()
         elif self._pending_capture is not None:
             await self._run_capture(*self._pending_capture)
         else:
             await self._sample_by_plan()
 
+    async def _change_context(self) -> None:
+        """Keep what was sampled, and go on with the new context."""
+        while self._session_handle.is_open:
+            await self._close_session()
+        self._leave_governor()
+        self._context, self._has_checked_access = (context := self._next_context), False
+        self._schedule = Schedule(context.plan, context.clock(), context.rng)
+
     async def _sample_by_plan(self) -> None:
         """Wait for the next window or sample it; raises SamplingError if that fails."""
         context, plan, now = self._context, self._context.plan, self._context.clock()
         boost = await self._update_boost(now)
         rate_hz = context.rate_hz if boost is None else boost.rate_hz
-        action = choose_action(
-            now, plan, anchor=self._anchor, last_slot=self._last_slot, slot_jitter=self._get_slot_jitter
-        )
+        action = self._schedule.choose(now)
         if boost is not None and boost.until is not None:
             action = SampleAction(boost.until)
         if not isinstance(action, SampleAction) and not context.keeps_preroll:
@@ -202,7 +220,7 @@ class ProcessSampler:
         rate_limit = context.governor.get_rate_limit(self.key) or RateLimit(rate_hz)
         until = min(action.until, now + plan.window_seconds)
         if isinstance(action, SampleAction) and boost is None:
-            self._record_slot(action.slot)
+            context.metrics.missed_windows.inc(self._schedule.record_slot(action.slot))
         if self._window_sampler.should_skip(rate_limit):
             await self._skip_until(until, rate_limit)
             return
@@ -242,9 +260,8 @@ class ProcessSampler:
         if boost.until - now >= _MIN_BOOST_SECONDS:
             return boost
         self._boost = None
-        if plan.interval_seconds is not None:
-            # The boost replaced the windows that were due during it.
-            self._last_slot = compute_slot(now, plan.interval_seconds, self._anchor)
+        # The boost replaced the windows that were due during it.
+        self._schedule.skip_until(now)
         if self._session_handle.is_open and not (plan.is_continuous or self._context.keeps_preroll):
             await self._close_session()
         return None
@@ -448,6 +465,7 @@ class ProcessSampler:
             rate_hz,
             pool,
             pod=self.target_labels.pod,
+            pod_cpu_share=self._context.pod_cpu_share if pool == ORDINARY else math.inf,
             stops_target=sampler.stops_target,
             wake=self._window_sampler.wakeup.set,
         )
@@ -469,19 +487,6 @@ class ProcessSampler:
         is_paused = self._context.pause_control.pause_count != self._seen_pause_count
         is_stop_requested = self._active_capture is not None and self._active_capture.is_stop_requested
         return self._is_stopping or self._pending_capture is not None or is_paused or is_stop_requested
-
-    def _get_slot_jitter(self, slot: int) -> float:
-        if slot not in self._slot_jitters:
-            recent = {old: jitter for old, jitter in self._slot_jitters.items() if old >= slot - 2}
-            self._slot_jitters = recent
-            self._slot_jitters[slot] = self._context.rng()
-        return self._slot_jitters[slot]
-
-    def _record_slot(self, slot: int) -> None:
-        if self._context.plan.interval_seconds is not None:
-            first = 0 if self._last_slot is None else self._last_slot + 1
-            self._context.metrics.missed_windows.inc(max(0, slot - first))
-            self._last_slot = slot
 
     def _report_error(self, error: SamplingError) -> None:
         self._context.metrics.attach_failures.labels(error.reason.value).inc()

@@ -20,7 +20,9 @@ from sidelight_sidecar.health import HealthBoard, HealthIssue
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
+from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.sampling.target_source import TargetSource
+from sidelight_sidecar.sampling_settings import SamplingSettings
 from sidelight_sidecar.windows.window_builder import TargetLabels
 
 _MAX_SCAN_CPU_SHARE = 0.05
@@ -59,7 +61,8 @@ class ProcessWatcher:
         self,
         procfs: ProcFs,
         targets: TargetSource,
-        make_process_sampler: Callable[[Proc, TargetLabels], ProcessSampler],
+        make_process_sampler: Callable[[Proc, TargetLabels, SamplerContext], ProcessSampler],
+        make_context: Callable[[SamplingSettings], SamplerContext],
         metrics: SidecarMetrics,
         health: HealthBoard,
         policy: ScanPolicy,
@@ -70,6 +73,7 @@ class ProcessWatcher:
         self._max_processes = policy.max_processes
         self._scan_seconds = policy.interval_seconds
         self._make_process_sampler = make_process_sampler
+        self._make_context = make_context
         self._metrics = metrics
         self._health = health
         self._process_samplers: dict[ProcessKey, ProcessSampler] = {}
@@ -166,12 +170,16 @@ class ProcessWatcher:
             self._process_samplers.pop(key).stop()
         for key, watch in self._process_samplers.items():
             watch.target_labels = self._build_labels(selected[key])
+            watch.context = self._get_context(selected[key].proc)
         free_slots = self._max_processes - len(self._process_samplers)
         for key in [key for key in selected if key not in self._process_samplers][: max(0, free_slots)]:
-            watch = self._make_process_sampler(selected[key].proc, self._build_labels(selected[key]))
+            proc = selected[key].proc
+            watch = self._make_process_sampler(
+                proc, self._build_labels(selected[key]), self._get_context(proc)
+            )
             self._process_samplers[key] = watch
             group.create_task(watch.run(), name=f"watch process {key.pid}")
-            _log.info("a process is watched", pid=key.pid, command=describe_process(selected[key].proc))
+            _log.info("a process is watched", pid=key.pid, command=describe_process(proc))
         roles = {key: selected[key].role for key in self._process_samplers}
         # A role may depend on the previous role: only stable roles make a scan without changes skippable.
         self._last_processes, self._are_roles_stable, self._roles = procs, roles == self._roles, roles
@@ -180,6 +188,9 @@ class ProcessWatcher:
 
     def _build_labels(self, selected: SelectedProcess) -> TargetLabels:
         return TargetLabels(self._targets.labels_for(selected.proc), selected.role, selected.proc.pid)
+
+    def _get_context(self, proc: Proc) -> SamplerContext:
+        return self._make_context(self._targets.settings_for(proc))
 
     def _check_done(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -17,11 +17,11 @@ from sidelight_sidecar.windows.window_writer import WindowWriter
 
 @dataclass(frozen=True, slots=True)
 class SamplerContext:
-    """Dependencies that all ProcessSamplers share.
+    """Dependencies of ProcessSamplers, and how a pod is sampled.
 
     `clock` returns monotonic seconds, `rng` a number from 0 to below 1. With `keeps_preroll`, samples
     between windows are held back for captures and triggers. `rate_hz` is the rate of ordinary windows,
-    `trigger_rate_hz` the rate after a trigger.
+    `trigger_rate_hz` the rate after a trigger. `pod_cpu_share` is the budget of the pod's processes together.
     """
 
     sampler: Sampler
@@ -37,5 +37,6 @@ class SamplerContext:
     trigger_rate_hz: int
     max_stacks: int
     max_retry_seconds: float
+    pod_cpu_share: float
     clock: Callable[[], float]
     rng: Callable[[], float]

@@ -17,6 +17,7 @@ from sidelight_sidecar.discovery.processes import (
 )
 from sidelight_sidecar.health import HealthIssue
 from sidelight_sidecar.samplers.permissions import MissingPermission
+from sidelight_sidecar.sampling_settings import SamplingSettings
 
 
 class TargetSource(Protocol):
@@ -36,18 +37,24 @@ class TargetSource(Protocol):
     def labels_for(self, proc: Proc) -> Labels:
         """Return the labels of the windows of a selected process."""
 
+    def settings_for(self, proc: Proc) -> SamplingSettings:
+        """Return the settings with which a selected process is sampled."""
+
     def explain_empty(self, procs: Sequence[Proc]) -> HealthIssue | None:
         """Explain why no process is selected; None if that is no problem."""
 
 
 class FilteredProcesses:
-    """The processes that a sidecar's filter selects, all with the same labels."""
+    """The processes that a sidecar's filter selects, with the same labels."""
 
     version = 0
 
-    def __init__(self, process_filter: ProcessFilter, labels: Labels, own_pid: int) -> None:
+    def __init__(
+        self, process_filter: ProcessFilter, labels: Labels, settings: SamplingSettings, own_pid: int
+    ) -> None:
         self._process_filter = process_filter
         self._labels = labels
+        self._settings = settings
         self._own_pid = own_pid
 
     def select(
@@ -59,6 +66,9 @@ class FilteredProcesses:
 
     def labels_for(self, proc: Proc) -> Labels:
         return self._labels
+
+    def settings_for(self, proc: Proc) -> SamplingSettings:
+        return self._settings
 
     def explain_empty(self, procs: Sequence[Proc]) -> HealthIssue | None:
         return explain_no_targets(self._process_filter, procs, self._own_pid)

@@ -1679,7 +1679,7 @@ export interface components {
             readonly processes?: readonly components["schemas"]["ProcessReport"][];
             /** @description Functions with the most self samples, at most five. */
             readonly top_functions?: readonly components["schemas"]["TopFunction"][];
-            /** @description Ephemeral container attached for this capture; empty for an existing sidecar. */
+            /** @description Ephemeral container attached for this capture; empty for an existing sidecar or a node agent. */
             readonly ephemeral_container: string;
         };
         readonly Capture: {
@@ -1791,6 +1791,8 @@ export interface components {
             readonly hint: string;
             /** @description Id of the capture that it was attached for; empty for sidecars that accept any capture. */
             readonly dedicated_capture: string;
+            /** @description Whether a node agent samples the pod. */
+            readonly node_agent: boolean;
         };
         /** @description Number of sidecars of a service. */
         readonly ServiceSidecars: {
@@ -1823,12 +1825,20 @@ export interface components {
             /** @description Progress of running captures. */
             readonly reports?: readonly components["schemas"]["CaptureReport"][];
             readonly hint?: string;
+            /** @description Whether a node agent samples the pod. */
+            readonly node_agent?: boolean;
+            /** @description A node agent asks for attachments; the poll is of no service. */
+            readonly for_node?: boolean;
         };
         readonly AgentPollResponse: {
             /** @description Captures to start. */
             readonly capture_jobs: readonly components["schemas"]["CaptureJob"][];
             /** @description Ids of captures to stop. */
             readonly stop_captures: readonly string[];
+            /** @description Pods that a node agent samples for a capture. */
+            readonly attachments: readonly components["schemas"]["Attachment"][];
+            /** @description Namespace and name of the node agent that leaves the pod to this sidecar; empty without one. */
+            readonly node_agent: string;
         };
         readonly Recording: {
             /** @constant */
@@ -2763,6 +2773,18 @@ export interface components {
         };
         readonly Notes: {
             readonly notes: readonly components["schemas"]["Note"][];
+        };
+        /** @description A pod that a node agent samples for one capture. */
+        readonly Attachment: {
+            readonly capture: string;
+            /** @description Name with which the agent polls for this capture. */
+            readonly agent: string;
+            readonly namespace: string;
+            readonly pod: string;
+            /** @description Time after which the agent lets go of the pod. */
+            readonly seconds: number;
+            /** @description The only container to sample; empty for all. */
+            readonly container: string;
         };
     };
     responses: {
@@ -7016,7 +7038,8 @@ export interface operations {
                      *           "last_seen": "2026-11-21T09:30:37Z",
                      *           "active_capture": "",
                      *           "hint": "",
-                     *           "dedicated_capture": ""
+                     *           "dedicated_capture": "",
+                     *           "node_agent": false
                      *         }
                      *       ],
                      *       "total": 1,
@@ -7085,7 +7108,9 @@ export interface operations {
                      *           "max_recording_bytes": 8388608
                      *         }
                      *       ],
-                     *       "stop_captures": []
+                     *       "stop_captures": [],
+                     *       "attachments": [],
+                     *       "node_agent": ""
                      *     }
                      */
                     readonly "application/json": components["schemas"]["AgentPollResponse"];

@@ -82,7 +82,7 @@ export const mode = "Mode";
 export const filter = "Filter";
 export const filterPlaceholder = "version=\"2\", node!=\"n3\"";
 export const keepTimeline = "Keep timeline";
-export const attachHint = "Attaches an ephemeral container, which stays in the pod's list. The collector needs the permission.";
+export const attachHint = "Uses the node's agent, or else an ephemeral container, which stays in the pod's list. The collector needs the permission.";
 export const attachToPodsWithout = "Attach to pods without a sidecar";
 export const podsHint = "Pods: a number (chosen at random), names separated by commas, or all.";
 export const start = "Start";

@@ -48,7 +48,7 @@ export const podsInState = (state: string, pods: number) => `${state} (${count(p
 export const copyCommand = "Copy command";
 export const command = "Command";
 export const attachNow = "Attach now";
-export const attachHint = "Profile one pod for a minute with an attached sidecar";
+export const attachHint = "Profile one pod for a minute, by its node's agent or an attached sidecar";
 export const showAllRows = (rows: number) => `Show all ${count(rows)}`;
 export const noWorkloadMatches = "No workload matches.";
 export const removeFilters = "Show all workloads";

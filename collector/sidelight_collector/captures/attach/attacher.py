@@ -1,5 +1,8 @@
 """Attaches a sidecar to pods that have none, for one capture.
 
+On a node with a node agent, the agent samples the pod instead: the claim tells it so, and no container is
+added. A pod whose owner opts out is left alone.
+
 Reports a sidecar that does not come up, with the reason, as the failure of its part of the capture.
 """
 
@@ -7,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -38,12 +43,14 @@ from sidelight_collector.captures.capture import (
 )
 from sidelight_collector.captures.capture_repository import CaptureNotFound
 from sidelight_collector.captures.coordinator import CaptureCoordinator
+from sidelight_collector.kubernetes_discovery.coverage_status import find_node_agents
 from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, parse_pod
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.select.matchers import is_full_match
 from sidelight_kubernetes.api_paths import build_path
 from sidelight_kubernetes.kubernetes_client import ClusterError, NotFoundInCluster
+from sidelight_kubernetes.label_names import INJECT
 from sidelight_model.errors import Reason, SidelightError
 from sidelight_model.selectors import Op
 
@@ -54,6 +61,7 @@ TOKEN_SLACK_SECONDS: Final = 600.0
 The sidecar may still have windows to send.
 """
 ALL_NAMESPACES: Final = "*"
+AGENTS_SECONDS: Final = 10.0
 _log = structlog.get_logger()
 
 
@@ -75,8 +83,8 @@ class CannotAttach(SidelightError):
 class AttachPolicy:
     """Settings of attaching: image, allowed namespaces, collector URL and timeout.
 
-    An empty `image` means that no sidecar is attached. A sidecar sends to `collector_url`, and trusts the
-    authorities in `ca_file` for it, or those of its system.
+    Without `namespaces` nothing is attached; without `image` only node agents take captures. A sidecar
+    sends to `collector_url`, and trusts the authorities in `ca_file` for it, or those of its system.
     """
 
     image: str
@@ -129,6 +137,9 @@ class Attacher:
         self._metrics = metrics
         self._clock = clock
         self._tasks: asyncio.Queue[_AttachTask] = asyncio.Queue()
+        self._lock = threading.Lock()
+        self._agents: Mapping[str, Pod] = {}
+        self._agents_read_at = 0.0
 
     @property
     def _client(self) -> PodApi:
@@ -138,8 +149,8 @@ class Attacher:
 
     @property
     def is_enabled(self) -> bool:
-        """Return whether sidecars may be attached at all."""
-        return bool(self._api and self._policy.image)
+        """Return whether pods may be attached to at all."""
+        return bool(self._api and self._policy.namespaces)
 
     def suggest_attach(self, capture_request: CaptureRequest) -> str:
         """Return a hint if a capture found no sidecar but matches unprofiled pods.
@@ -160,6 +171,18 @@ class Attacher:
             return f"{problem}: ask with --attach to attach one."
         return f"{problem}: GET /api/v1/workloads says what to do."
 
+    def find_node_agent(self, node: str) -> str:
+        """Return namespace and name of the node agent on a node; empty without one.
+
+        Blocks while the cluster's state is read, at most every `AGENTS_SECONDS`.
+        """
+        with self._lock:
+            now = self._clock()
+            if now >= self._agents_read_at + AGENTS_SECONDS:
+                self._agents_read_at, self._agents = now, find_node_agents(self._get_snapshot().inventory)
+            agent = self._agents.get(node)
+            return f"{agent.namespace}/{agent.name}" if agent else ""
+
     async def select_targets(self, capture_request: CaptureRequest) -> list[AttachTarget]:
         """Select the pods to attach to; none if enough sidecars poll.
 
@@ -170,22 +193,28 @@ class Attacher:
             return []
         if not self.is_enabled:
             raise _make_disabled_error()
+        polling = self._coordinator.list_agents()
         free = len(
             {
                 (a.status.labels.get("pod") or a.status.agent)
-                for a in select_eligible_agents(self._coordinator.list_agents(), capture_request)
+                for a in select_eligible_agents(polling, capture_request)
             }
         )
         missing = max(0, compute_max_claims(capture_request, self._coordinator.policy) - free)
         if not missing:
             return []
-        pods = await asyncio.to_thread(self._find_candidates, capture_request)
+        places = {(a.status.labels.get("namespace", ""), a.status.labels.get("pod", "")) for a in polling}
+        pods = await asyncio.to_thread(self._find_candidates, capture_request, places)
+        agents = find_node_agents((await asyncio.to_thread(self._get_snapshot)).inventory)
         targets = [
-            _build_target(pod, capture_request)
+            target
             for pod in pods
             if self._policy.allows_namespace(pod.namespace)
+            and pod.inject_label != "false"
             and pod.containers
             and (not capture_request.container or capture_request.container in pod.containers)
+            for target in [_build_target(pod, capture_request, agents.get(pod.node))]
+            if target.node_agent or self._policy.image
         ]
         if not targets and not free:
             raise self._make_no_candidates_error(capture_request, pods)
@@ -199,10 +228,16 @@ class Attacher:
         for target in targets:
             agent = str(ULID())
             token, secret = issue_token(capture.id, agent)
-            sidecar = EphemeralSidecar(build_container_name(agent), agent, target.uid, secret, valid_until)
+            if target.node_agent:
+                sidecar = EphemeralSidecar("", agent, target.node_agent, "", valid_until)
+            else:
+                sidecar = EphemeralSidecar(
+                    build_container_name(agent), agent, target.uid, secret, valid_until
+                )
             name = build_agent_name(sidecar)
             claims.append(Claim(name, target.labels, now, sidecar))
-            tasks.append(_AttachTask(capture, target, agent, name, token))
+            if not target.node_agent:
+                tasks.append(_AttachTask(capture, target, agent, name, token))
         if not claims:
             return capture
         changed = await self._coordinator.add_claims(capture.id, claims)
@@ -298,13 +333,20 @@ class Attacher:
                 return failure
         return None
 
-    def _find_candidates(self, capture_request: CaptureRequest) -> list[Pod]:
-        """Find running pods without a sidecar that a capture request selects."""
+    def _find_candidates(
+        self, capture_request: CaptureRequest, polling: AbstractSet[tuple[str, str]]
+    ) -> list[Pod]:
+        """Find running pods that a capture request selects and that nothing samples.
+
+        `polling` are the namespaces and names of pods for which a sidecar or an agent polls.
+        """
         snapshot = self._get_snapshot()
         candidates = [
             pod
             for pod in snapshot.inventory.pods
-            if _matches_request(pod, capture_request) and _is_unprofiled(pod)
+            if _matches_request(pod, capture_request)
+            and _is_unprofiled(pod)
+            and (pod.namespace, pod.name) not in polling
         ]
         if candidates or not isinstance(capture_request.pods, tuple) or self._api is None:
             return candidates
@@ -328,6 +370,11 @@ class Attacher:
     def _make_no_candidates_error(self, capture_request: CaptureRequest, pods: Sequence[Pod]) -> CannotAttach:
         """Build the error that says why there is no pod to attach to."""
         snapshot = self._get_snapshot()
+        if pods and all(pod.inject_label == "false" for pod in pods):
+            return CannotAttach(
+                f"the pods of {capture_request.service} without a sidecar have the label {INJECT}=false",
+                hint="Their owner opts out: ask for another value of the label.",
+            )
         other_namespaces = sorted(
             {pod.namespace for pod in pods if not self._policy.allows_namespace(pod.namespace)}
         )
@@ -344,6 +391,11 @@ class Attacher:
                 f"no pod of {capture_request.service} has a container {capture_request.container}",
                 reason=Reason.NOT_FOUND,
                 hint=f"They have {', '.join(containers[:10])}.",
+            )
+        if pods and not self._policy.image:
+            return CannotAttach(
+                f"no node agent runs on the nodes of the pods of {capture_request.service}",
+                hint="Install one there, or allow sidecars: --attach-image (the chart's kubernetes.attach).",
             )
         if not snapshot.inventory.pods:
             return CannotAttach(
@@ -364,8 +416,8 @@ class Attacher:
 def _make_disabled_error() -> CannotAttach:
     return CannotAttach(
         "sidecars are not attached here",
-        hint="Start the collector with --kubernetes, --attach-image, --attach-namespaces and "
-        "--attach-collector-url; the chart's kubernetes.attach=true does.",
+        hint="Start the collector with --kubernetes and --attach-namespaces. Where no node agent runs, it "
+        "also needs --attach-image and --attach-collector-url; the chart's kubernetes.attach=true sets all.",
     )
 
 
@@ -384,6 +436,17 @@ def _is_unprofiled(pod: Pod) -> bool:
     return has_no_sidecar and pod.phase == "Running" and not pod.has_ended
 
 
-def _build_target(pod: Pod, capture_request: CaptureRequest) -> AttachTarget:
-    target = capture_request.container or pod.sampled_container or next(iter(pod.containers), "")
-    return AttachTarget(pod.namespace, pod.name, pod.uid, pod.node, pod.service, pod.version, target)
+def _build_target(pod: Pod, capture_request: CaptureRequest, agent: Pod | None = None) -> AttachTarget:
+    container = capture_request.container or pod.sampled_container
+    if agent is None:
+        container = container or next(iter(pod.containers), "")
+    return AttachTarget(
+        pod.namespace,
+        pod.name,
+        pod.uid,
+        pod.node,
+        pod.service,
+        pod.version,
+        container,
+        agent.uid if agent else "",
+    )

@@ -55,7 +55,10 @@ SECURITY_CONTEXT: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AttachTarget:
-    """The pod that a sidecar is attached to, and the container that it profiles."""
+    """The pod that a sidecar is attached to, and the container that it profiles.
+
+    `node_agent` is the UID of the node agent's pod that samples it instead; empty without one.
+    """
 
     namespace: str
     pod: str
@@ -64,6 +67,7 @@ class AttachTarget:
     service: str
     version: str
     container: str
+    node_agent: str = ""
 
     @property
     def api_path(self) -> str:

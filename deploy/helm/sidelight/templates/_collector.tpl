@@ -128,6 +128,9 @@ spec:
         - name: SIDELIGHT_ATTACH_CA_FILE
           value: /etc/sidelight/tls/{{ $root.Values.collector.tls.caKey }}
         {{- end }}
+        {{- else if .attachNamespaces }}
+        - name: SIDELIGHT_ATTACH_NAMESPACES
+          value: {{ join "," .attachNamespaces | quote }}
         {{- end }}
         {{- end }}
         {{- end }}
