@@ -29,7 +29,7 @@ test("the cost is told in words, for each pod", () => {
 test("what keeps a sidecar from a capture is said, the first cause first", () => {
   const agent: Agent = {
     agent: "a", labels: { service: "shop" }, sidelight_version: "", sampler: "", modes: [], max_seconds: 600, max_rate: 1000, processes: [],
-    ready: true, problem: "", hint: "", paused: false, active_capture: "", dedicated_capture: "", last_seen: "",
+    ready: true, problem: "", hint: "", paused: false, active_capture: "", dedicated_capture: "", node_agent: false, last_seen: "",
   };
   assert.equal(describeObstacle(agent), "");
   assert.equal(describeObstacle({ ...agent, active_capture: "c_1" }), "busy with another capture");

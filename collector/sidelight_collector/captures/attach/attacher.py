@@ -161,7 +161,7 @@ class Attacher:
         unprofiled = [
             pod
             for pod in snapshot.inventory.pods
-            if _matches_request(pod, capture_request) and _is_unprofiled(pod)
+            if _matches_request(pod, capture_request) and _is_unprofiled(pod) and pod.inject_label != "false"
         ]
         if capture_request.attach or not unprofiled:
             return ""
