@@ -104,8 +104,9 @@ test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest
 	{ set +x; } 2>/dev/null; wait $$building || { cat .tools/building.log >&2; exit 1; }
 
 .PHONY: test-long
-test-long: prepare tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) .tools/pyroscope-clients test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
+test-long: prepare cluster-tools tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) .tools/pyroscope-clients test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
 	$(PYTEST) -m long $(PYTEST_FLAGS)
+	$(PYTEST) -m long tests/cluster $(PYTEST_FLAGS)
 	$(BIN)/python -m bench.swarm
 	$(BIN)/python -m bench.verdicts --quick
 

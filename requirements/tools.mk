@@ -9,7 +9,8 @@ DEBIAN_MONITORING := prometheus prometheus-alertmanager
 DEBIAN_COMPILER := gcc libc6-dev
 DEBIAN_TOOLS := $(DEBIAN_BROWSER) $(DEBIAN_MONITORING) $(DEBIAN_COMPILER) curl
 # what a cluster with a node needs beside Kubernetes' own programs
-DEBIAN_CLUSTER := etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack
+DEBIAN_CLUSTER := etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack \
+	$(if $(filter x86_64,$(shell uname -m)),user-mode-linux)
 
 # --- Built from Go modules: Debian 12 has no package -----------------------------------------------
 # an S3 server with exact conditional writes

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -21,7 +17,10 @@ from sidelight_sidecar.discovery.cgroup import (
     LimitProximity,
     classify_proximity,
 )
+from sidelight_sidecar.discovery.pod_cgroup import PodContainer
+from sidelight_sidecar.discovery.procfs import ProcFs
 from tests.processes import eventually, running
+from tests.sidecar.cgroups import VERSION, limited
 
 V2_MOUNT = "31 23 0:28 {top} {mount} rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
 V1_MOUNT = "32 23 0:29 {top} {mount} rw - cgroup cgroup rw,{controllers}"
@@ -248,45 +247,32 @@ def test_a_limit_is_always_near_within_ten_seconds_of_throttling(steps: list[tup
         assert pressure.near_until <= now + 320
 
 
-@contextmanager
-def limited(quota_us: int, stand_in: Path) -> Iterator[Path]:
-    """A real cgroup of version 1 with a CPU limit; where none may be made, files that look like one."""
-    folder = Path("/sys/fs/cgroup/cpu") / f"sidelight-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-        (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
-    except OSError as error:
-        warnings.warn(f"no cgroup can be made here, files stand in for one: {error}", stacklevel=3)
-        stand_in.mkdir()
-        (stand_in / "cpu.cfs_quota_us").write_text(str(quota_us))
-        (stand_in / "cpu.cfs_period_us").write_text("100000")
-        (stand_in / "cpu.stat").write_text("nr_periods 0\nnr_throttled 0\nthrottled_time 0")
-        yield stand_in
-        return
-    try:
-        yield folder
-    finally:
-        eventually("the cgroup is empty", lambda: not (folder / "cgroup.procs").read_text())
-        folder.rmdir()
-
-
-def throttle(folder: Path, pid: int) -> None:
-    """Have a busy process throttled, by the kernel or on paper."""
-    if folder.is_relative_to("/sys"):
-        (folder / "cgroup.procs").write_text(str(pid))
-    else:
-        (folder / "cpu.stat").write_text("nr_periods 5\nnr_throttled 5\nthrottled_time 400000000")
-
-
 def test_a_busy_process_under_a_limit_is_seen_to_be_throttled(tmp_path: Path) -> None:
-    with limited(2000, tmp_path / "cgroup") as folder:
-        spin = "print('ready', flush=True)\nwhile True: pass"
-        with running(tmp_path / "log", sys.executable, "-c", spin) as spinning:
-            level = CgroupLevel(1, PurePosixPath("/") / folder.name, folder)
-            before = classify_proximity(LimitProximity(), level.read(), 0.0)
-            assert before.stats is not None
-            assert before.stats.limit_cores == pytest.approx(0.02)
-            throttle(folder, spinning.pid)
-            eventually(
-                "it is throttled", lambda: classify_proximity(before, level.read(), 1.0).is_near_limit(1.0)
-            )
+    spin = "print('ready', flush=True)\nwhile True: pass"
+    with limited(0.02) as folders, running(tmp_path / "log", sys.executable, "-c", spin) as spinning:
+        level = CgroupLevel(VERSION, PurePosixPath("/") / folders[0].name, folders[0])
+        before = classify_proximity(LimitProximity(), level.read(), 0.0)
+        assert before.stats is not None
+        assert before.stats.limit_cores == pytest.approx(0.02)
+        (folders[0] / "cgroup.procs").write_text(str(spinning.pid))
+        eventually(
+            "it is throttled", lambda: classify_proximity(before, level.read(), 1.0).is_near_limit(1.0)
+        )
+        spinning.end()
+
+
+def test_the_pod_of_a_process_is_found_by_its_real_cgroup(tmp_path: Path) -> None:
+    uid, container = "0b6f2a9e-6c1d-4d0a-9c3e-5a7f1e2d3c4b", "4c0ffee" * 9 + "a"
+    with limited(1) as (top, *_):
+        pod = top / f"kubepods-burstable-pod{uid.replace('-', '_')}.slice"
+        own = pod / f"cri-containerd-{container}.scope"
+        own.mkdir(parents=True)
+        join = f"echo $$ > {own}/cgroup.procs; echo ready; exec sleep 600"
+        with running(tmp_path / "log", "sh", "-c", join) as target:
+            eventually("it has joined", lambda: "ready" in target.said())
+            found = {one.pid: one.pod for one in ProcFs(read_pods=True).list_processes()}
+            assert found[target.pid] == PodContainer(uid, container)
+            target.end()
+        for folder in (own, pod):
+            eventually("the cgroup is empty", lambda folder=folder: not (folder / "cgroup.procs").read_text())
+            folder.rmdir()

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from sidelight_model.window import Window
 from tests.processes import Running, eventually, running
+from tests.sidecar.cgroups import limited
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
 from tests.sidecar.fake_collector import FakeCollector
 
@@ -152,31 +149,10 @@ def test_a_trigger_stays_within_the_budget(
 
 
 @contextmanager
-def limited(cores: float) -> Iterator[Path]:
-    """A real cgroup of version 1 with a CPU limit."""
-    folder = Path("/sys/fs/cgroup/cpu") / f"sidelight-trigger-{os.getpid()}"
-    try:
-        folder.mkdir()
-        (folder / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
-    except OSError as error:
-        warnings.warn(f"no cgroup can be made here: {error}", stacklevel=3)
-        pytest.skip("no cgroup can be made here")
-    usage = Path("/sys/fs/cgroup/cpuacct") / folder.name
-    usage.mkdir(exist_ok=True)
-    try:
-        yield folder
-    finally:
-        for each in {folder, usage}:
-            eventually("the cgroup is empty", lambda each=each: not (each / "cgroup.procs").read_text())
-            each.rmdir()
-
-
-@contextmanager
-def in_cgroup(folder: Path, log: Path, script: str) -> Iterator[Running]:
+def in_cgroup(folders: list[Path], log: Path, script: str) -> Iterator[Running]:
     """A process that was in the cgroup before it was Python, as a container's is."""
-    usage = Path("/sys/fs/cgroup/cpuacct") / folder.name
-    begin = f"echo $$ > {folder}/cgroup.procs; echo $$ > {usage}/cgroup.procs; exec {sys.executable} {script}"
-    with running(log, "sh", "-c", begin) as target:
+    begin = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in folders)
+    with running(log, "sh", "-c", f"{begin}exec {sys.executable} {script}") as target:
         eventually("the target runs", lambda: "ready" in target.said())
         yield target
 
@@ -185,7 +161,7 @@ def test_a_container_that_is_throttled_is_looked_at_closer_with_both_reasons(
     tmp_path: Path, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
     spin = str(TARGETS / "spin.py")
-    with limited(0.05) as folder, in_cgroup(folder, tmp_path / "limited", spin) as target:
+    with limited(0.05) as folders, in_cgroup(folders, tmp_path / "limited", spin) as target:
         sidecar = start_sidecar(
             "--pid", str(target.pid), *SOON, "--trigger-throttled-percent", "10",
             "--trigger-cpu-percent", "20",
