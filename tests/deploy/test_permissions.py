@@ -21,8 +21,19 @@ print("ready", flush=True)
 while True:
     sum(range(10_000))
 """
+# As in a pod with `hostUsers: false`: only the process sees its users, its processes and the files of its Python.
+IN_NAMESPACES = f"""
+mount -t tmpfs own /mnt && mkdir /mnt/python && mount --bind {sys.base_prefix} /mnt/python
+exec unshare --user --keep-caps --mount --pid --fork --kill-child sh -c '
+    echo in; read -r mapped; export PYTHONHOME=/mnt/python LD_LIBRARY_PATH=/mnt/python/lib
+    exec setpriv --reuid=0 --regid=0 --clear-groups /mnt/python/bin/python3 -c "
+print(\\"ready\\", flush=True)
+while True: sum(range(10_000))"'
+"""
 SAMPLE = """
 import sys, time, sidelight_native
+from sidelight_sidecar.discovery.procfs import ProcFs
+assert ProcFs().read_process(int(sys.argv[1])).python_version
 session = sidelight_native.Engine().attach(int(sys.argv[1]), rate_hz=100.0)
 deadline = time.monotonic() + 30
 while not session.take().counts and time.monotonic() < deadline:
@@ -50,6 +61,28 @@ def target() -> Iterator[int]:
 def test_the_charts_capabilities_are_enough_to_sample_another_users_process(target, mode, container):
     done = _sample(target, _capabilities(mode, container))
     assert done.stdout == "sampled\n", done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can map the users of a namespace")
+def test_the_agents_capabilities_are_enough_for_a_process_in_a_user_namespace():
+    begin = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", IN_NAMESPACES]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(begin, stdin=pipe, stdout=pipe, text=True) as parent:
+        try:
+            assert parent.stdin is not None
+            assert parent.stdout is not None
+            assert parent.stdout.readline() == "in\n"
+            for kind in ("uid", "gid"):
+                Path(f"/proc/{parent.pid}/{kind}_map").write_text("0 100000 65536")
+            parent.stdin.write("mapped\n")
+            parent.stdin.flush()
+            assert parent.stdout.readline() == "ready\n"
+            [pid] = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
+            assert Path(f"/proc/{pid}").stat().st_uid == 100000
+            done = _sample(int(pid), _capabilities("agent", "agent"))
+            assert done.stdout == "sampled\n", done.stderr
+        finally:
+            parent.kill()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take capabilities away from root")
