@@ -77,7 +77,7 @@ def start(folder: Path, wanted: Sequence[str] = images.ALL) -> Node:
     _kubelet(programs, place, api)
     _proxy(programs, place, api)
     interpreter = (*place.enter, "nice", "-n", "5", sys.executable, "-m", "tests.cluster.dns")
-    programs.start("dns", *interpreter, place.node, api.url, api.ca.parent)
+    programs.start("dns", *interpreter, places.DNS, api.url, api.ca.parent)
 
     def ready() -> bool:
         for name in programs.names():
@@ -206,7 +206,7 @@ def _user(api: Api, name: str, user: str, group: str = "") -> Path:
 def _kubelet(programs: Programs, place: Place, api: Api) -> None:
     folder = programs.folder
     served = api.authority.server("kubelet-server", [NODE, place.node])
-    (folder / "resolv.conf").write_text(f"nameserver {place.node}\n")
+    (folder / "resolv.conf").write_text(f"nameserver {places.DNS}\n")
     settings = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -226,7 +226,7 @@ def _kubelet(programs: Programs, place: Place, api: Api) -> None:
         "containerRuntimeEndpoint": f"unix://{folder}/containerd.sock",
         "oomScoreAdj": 0,
         "maxOpenFiles": 20000,
-        "clusterDNS": [place.node],
+        "clusterDNS": [places.DNS],
         "clusterDomain": "cluster.local",
         "resolvConf": str(folder / "resolv.conf"),
         "podLogsDir": str(folder / "podlogs"),

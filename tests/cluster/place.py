@@ -15,6 +15,8 @@ from tests.cluster.programs import eventually
 
 CGROUPS = Path("/sys/fs/cgroup")
 NETNS = Path("/run/netns")
+DNS = "169.254.20.10"
+"""Where the node's DNS listens: on the node's network, as NodeLocal DNSCache does."""
 LEDGER = Path("/run/sidelight-cluster")
 SYSCTLS = (
     "vm/overcommit_memory",
@@ -83,6 +85,7 @@ def make(folder: Path) -> Place:
     _run("ip", "link", "set", name, "up")
     inside = ("ip", "-n", name)
     _run(*inside, "link", "set", "lo", "up")
+    _run(*inside, "addr", "add", f"{DNS}/32", "dev", "lo")
     _run(*inside, "addr", "add", f"{place.node}/30", "dev", "up0")
     _run(*inside, "link", "set", "up0", "up")
     _run(*inside, "route", "add", "default", "via", place.host)

@@ -168,8 +168,12 @@ class Release:
 
     def stacks(self, service: str) -> str:
         """The folded stacks of a service."""
-        selector = quote(f'{{service="{service}"}}')
-        return str(self.get(f"/api/v1/export?query={selector}&type=wall&from=-1h&until=now"))
+        return self.graph(f'service="{service}"')
+
+    def graph(self, labels: str) -> str:
+        """The folded stacks of the windows with some labels."""
+        path = f"/api/v1/export?query={quote(f'{{{labels}}}')}&type=wall&from=-1h&until=now"
+        return str(self.get(path))
 
 
 @contextmanager

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -136,13 +140,24 @@ def others(node: Node, release: Release) -> Iterator[tuple[str, str]]:
 @pytest.fixture(scope="module")
 def before(node: Node, shop: str, others: tuple[str, str]) -> Json:
     """The pods as they were without an agent."""
-    return state_of([pod for name in (AIOHTTP, DJANGO) for pod in running_pods(node, shop, name)])
+    return state_of(list_pods(node, shop))
 
 
 @pytest.fixture(scope="module")
 def agent(node: Node, release: Release, agents: Release, before: Json) -> str:
     """The agent in a release of its own; returns the name of its pod."""
-    settings = {"window_seconds": 1, "rate": 50, "budget_pod_cpu_percent": 100, **WITHOUT_LIMITS}
+    install(release, agents, window_seconds=1)
+    return str(find_agent(node, agents)["metadata"]["name"])
+
+
+def install(release: Release, agents: Release, window_seconds: int) -> None:
+    """Install the agent, or upgrade it to windows of another length."""
+    settings = {
+        "window_seconds": window_seconds,
+        "rate": 50,
+        "budget_pod_cpu_percent": 100,
+        **WITHOUT_LIMITS,
+    }
     small = {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
     agents.upgrade(
         {
@@ -150,7 +165,6 @@ def agent(node: Node, release: Release, agents: Release, before: Json) -> str:
             "agent": {"enabled": True, "collector": release.url, "settings": settings, "resources": small},
         }
     )
-    return str(find_agent(node, agents)["metadata"]["name"])
 
 
 def find_agent(node: Node, agents: Release) -> Json:
@@ -159,13 +173,77 @@ def find_agent(node: Node, agents: Release) -> Json:
     return dict(pod)
 
 
+def ask_agent(node: Node, agents: Release, path: str) -> str:
+    url = f"http://{find_agent(node, agents)['status']['podIP']}:8081{path}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
 def count_decisions(node: Node, agents: Release) -> dict[str, int]:
     """Count the node's pods by what the agent makes of them."""
-    url = f"http://{find_agent(node, agents)['status']['podIP']}:8081/metrics"
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        text = answer.read().decode()
+    text = ask_agent(node, agents, "/metrics")
     found = re.findall(r'^sidelight_sidecar_agent_pods\{decision="(\w+)"\} (\S+)', text, re.MULTILINE)
     return {decision: int(float(number)) for decision, number in found}
+
+
+def count_spooled(node: Node, agents: Release) -> int:
+    """Count the windows that wait in the agent's spool."""
+    [found] = re.findall(
+        r"^sidelight_sidecar_spool_windows (\S+)", ask_agent(node, agents, "/metrics"), re.MULTILINE
+    )
+    return int(float(found))
+
+
+def list_sampled(node: Node, agents: Release) -> list[int]:
+    """The pids that the agent samples; none while it is not ready."""
+    try:
+        return list(json.loads(ask_agent(node, agents, "/readyz"))["pids"])
+    except OSError:
+        return []
+
+
+def list_pods(node: Node, shop: str) -> list[Json]:
+    return [pod for name in (AIOHTTP, DJANGO) for pod in running_pods(node, shop, name)]
+
+
+def list_processes(node: Node, pods: list[Json]) -> list[int]:
+    """The processes of the containers of pods; fails if one of them stays stopped."""
+    containers = [
+        one["containerID"].rpartition("/")[2] for p in pods for one in p["status"]["containerStatuses"]
+    ]
+    pids = [pid for container in containers for pid in places.processes(node.place, container)]
+
+    def is_stopped(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+
+    eventually("no process is stopped", lambda: not any(map(is_stopped, pids)), 10)
+    return pids
+
+
+def list_spans(bucket: Store, begun: int) -> dict[tuple[str, int, int], list[tuple[int, int]]]:
+    """When the stored windows of each thread of the aiohttp service begin and end, since a time."""
+    spans = defaultdict(set)
+    for row in bucket.rows():
+        if row["service"] == AIOHTTP and row["ts"] >= begun:
+            spans[row["pod"], row["pid"], row["thread"]].add((row["ts"], row["ts"] + row["duration_ns"]))
+    return {thread: sorted(found) for thread, found in spans.items()}
+
+
+def find_gaps(bucket: Store, begun: int) -> list[list[tuple[int, int]]]:
+    """For each thread, the gaps between its windows."""
+    return [
+        [(end, start) for (_, end), (start, _) in pairwise(found) if start != end]
+        for found in list_spans(bucket, begun).values()
+    ]
+
+
+def are_delivered(bucket: Store, pods: list[Json], until: int) -> bool:
+    """Whether windows of all these pods are stored that end after a time."""
+    ended = {row["pod"] for row in bucket.rows() if row["ts"] + row["duration_ns"] >= until}
+    return {pod["metadata"]["name"] for pod in pods} <= ended
 
 
 def find_workload(release: Release, service: str) -> Json | None:
@@ -177,17 +255,26 @@ def find_workload(release: Release, service: str) -> Json | None:
 def test_services_that_may_have_no_sidecar_are_profiled_under_their_own_names(
     node: Node, release: Release, shop: str, agent: str, before: Json
 ) -> None:
-    for name, function in ((AIOHTTP, "serve (aiohttp_asyncio.py"), (DJANGO, "price_basket (shop.py")):
-        eventually(f"{name} is profiled", lambda name=name: release.service(name), 120, 0.3)
-        pods = sorted(pod["metadata"]["name"] for pod in running_pods(node, shop, name))
-        eventually("every pod is", lambda name=name, pods=pods: release.label("pod", name) == pods, 60)
+    functions = {AIOHTTP: "serve (aiohttp_asyncio.py", DJANGO: "price_basket (shop.py"}
+
+    def missing() -> list[str]:
+        """The pods without their function in the flame graph of their service, version and pod."""
+        labels = 'service="{}",version="2026.11.2",pod="{}"'
+        return [
+            pod["metadata"]["name"]
+            for name, function in functions.items()
+            for pod in running_pods(node, shop, name)
+            if function not in release.graph(labels.format(name, pod["metadata"]["name"]))
+        ]
+
+    eventually("each pod has its flame graph", lambda: not missing(), 60, 0.5)
+    for name in functions:
         labels = {key: release.label(key, name) for key in ("namespace", "version", "node", "container")}
         expected = {"namespace": [shop], "version": ["2026.11.2"], "node": ["node"], "container": ["app"]}
         assert labels == expected
-        found = lambda name=name, function=function: function in release.stacks(name)  # noqa: E731
-        eventually(f"{function} is seen", found, 60, 0.3)
-    now = [pod for name in (AIOHTTP, DJANGO) for pod in running_pods(node, shop, name)]
-    assert state_of(now) == before
+        pods = sorted(pod["metadata"]["name"] for pod in running_pods(node, shop, name))
+        assert release.label("pod", name) == pods
+    assert state_of(list_pods(node, shop)) == before
 
 
 def test_the_forked_workers_of_a_service_are_profiled_each(
@@ -222,6 +309,7 @@ def test_one_sampler_for_each_pod_and_none_for_those_that_did_not_ask(
     rows = bucket.rows()
     assert {row["service"] for row in rows} == {AIOHTTP, DJANGO, "ledger"}
     assert len({row["pid"] for row in rows if row["service"] == "ledger"}) == 1
+    assert not set(list_sampled(node, agents)) & set(list_processes(node, [ledger]))
 
 
 def test_a_capture_of_pods_without_a_sidecar_is_taken_by_the_agent(release: Release, agent: str) -> None:
@@ -266,38 +354,132 @@ def test_the_agent_runs_with_the_rights_to_read_processes_and_no_others(
     assert {kind for volume in volumes for kind in volume} == {"name", "emptyDir", "projected"}
 
 
-def test_an_agent_that_is_killed_goes_on_and_leaves_no_process_stopped(
-    node: Node, release: Release, agents: Release, shop: str, agent: str, before: Json
+def test_a_stolen_token_of_the_agent_writes_for_no_pod_of_another_node(
+    node: Node, release: Release, agents: Release, bucket: Store, shop: str, agent: str
 ) -> None:
+    [status] = find_agent(node, agents)["status"]["containerStatuses"]
+    [pid, *_] = places.processes(node.place, status["containerID"].rpartition("/")[2])
+    token = Path(f"/proc/{pid}/root/etc/sidelight/token").read_text()
+    far = restricted(deployment("far"))["spec"]["template"]
+    far["metadata"]["name"] = far["spec"]["nodeName"] = "far"
+    assert node.call("POST", "/api/v1/nodes", {"metadata": {"name": "far"}})[0] == 201
+    path = f"/api/v1/namespaces/{shop}/pods"
+    try:
+        assert node.call("POST", path, far)[0] == 201
+
+        def send(service: str, pod: str) -> tuple[int, Any]:
+            said = f"service={service}&version=2026.11.2&namespace={shop}&pod={pod}&rate=100&duration=1"
+            return release.ask(f"/api/v1/windows?{said}", "main (app.py) 5\n", token=token)
+
+        refused, answer = send("far", "far")
+        assert (refused, answer["error"]) == (403, "wrong_node")
+        near = running_pods(node, shop, AIOHTTP)[0]["metadata"]["name"]
+        assert send(AIOHTTP, near)[0] == 200
+    finally:
+        node.call("DELETE", f"{path}/far?gracePeriodSeconds=0")
+        node.call("DELETE", "/api/v1/nodes/far")
+    assert "far" not in {row["pod"] for row in bucket.rows()}
+
+
+def test_an_agent_that_is_killed_delivers_what_waits_and_leaves_no_process_stopped(
+    node: Node, release: Release, agents: Release, bucket: Store, shop: str, agent: str, before: Json
+) -> None:
+    """Windows wait in the spool while the collector is away; the killed agent loses the open ones alone."""
+    begun = time.time_ns()
+    scale = ("-n", release.namespace, "scale", "deployment/sidelight-collector", "--timeout=90s")
+    node.kubectl(*scale, "--replicas=0")
+    collectors = (
+        f"/api/v1/namespaces/{release.namespace}/pods?labelSelector=app.kubernetes.io/component=collector"
+    )
+    eventually("the collector is gone", lambda: not node.get(collectors)["items"], 90)
+    stored = {row["wid"] for row in bucket.rows()}
+    first = count_spooled(node, agents)
+    spooled = eventually(
+        "windows wait", lambda: (count := count_spooled(node, agents)) >= first + 20 and count, 60, 0.3
+    )
     kill(node, find_agent(node, agents), "agent")
+    killed = time.time_ns()
 
-    def is_back() -> bool:
-        [status] = find_agent(node, agents)["status"]["containerStatuses"]
-        return status["restartCount"] == 1 and status["ready"]
+    def status() -> Json:
+        return dict(find_agent(node, agents)["status"]["containerStatuses"][0])
 
-    eventually("the kubelet starts it again", is_back, 120)
-    windows = release.service(AIOHTTP)["windows"]
-    eventually("profiles go on", lambda: release.service(AIOHTTP)["windows"] > windows, 90, 0.3)
-    pods = [pod for name in (AIOHTTP, DJANGO) for pod in running_pods(node, shop, name)]
-    assert state_of(pods) == before
-    containers = [
-        one["containerID"].rpartition("/")[2] for p in pods for one in p["status"]["containerStatuses"]
-    ]
-    processes = [pid for container in containers for pid in places.processes(node.place, container)]
-    assert processes
-
-    def is_stopped(pid: int) -> bool:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        return state in "Tt"
-
-    eventually("none is stopped", lambda: not any(map(is_stopped, processes)), 10)
+    eventually("the kubelet starts it again", lambda: status()["restartCount"] == 1, 120)
+    node.kubectl(*scale, "--replicas=1")
+    eventually("it is ready", lambda: status()["ready"], 120)
+    eventually("all waiting windows are stored", lambda: count_spooled(node, agents) < 20, 60, 0.3)
+    eventually(
+        "profiles go on", lambda: are_delivered(bucket, list_pods(node, shop), time.time_ns() - 10**10)
+    )
+    waited = {row["wid"] for row in bucket.rows() if row["ts"] < killed} - stored
+    assert len(waited) >= spooled - first
+    gaps = find_gaps(bucket, begun)
+    assert gaps
+    for [(end, start)] in gaps:
+        assert end <= killed <= start
+    assert state_of(list_pods(node, shop)) == before
+    assert list_processes(node, list_pods(node, shop))
 
 
-def test_uninstalling_the_agents_changes_no_pod(
-    node: Node, agents: Release, shop: str, agent: str, before: Json
+def test_an_upgrade_of_the_agents_delivers_the_open_window_too(
+    node: Node, release: Release, agents: Release, bucket: Store, shop: str, agent: str, before: Json
 ) -> None:
+    old, begun = find_agent(node, agents), time.time_ns()
+    pods = list_pods(node, shop)
+    eventually("profiles are stored", lambda: are_delivered(bucket, pods, begun + 10**9), 60, 0.3)
+    upgraded = time.time_ns()
+    install(release, agents, window_seconds=2)
+    assert find_agent(node, agents)["metadata"]["uid"] != old["metadata"]["uid"]
+    since = time.time_ns()
+    eventually("profiles go on", lambda: are_delivered(bucket, pods, since + 2 * 10**9), 60, 0.3)
+    gaps = find_gaps(bucket, begun)
+    assert gaps
+    for [(end, start)] in gaps:
+        assert upgraded < end < start
+    assert state_of(list_pods(node, shop)) == before
+    assert list_processes(node, pods)
+
+
+def test_a_drained_node_loses_nothing(
+    node: Node, release: Release, agents: Release, bucket: Store, shop: str, agent: str, before: Json
+) -> None:
+    """Windows take ten minutes here: what is stored was open when its pod or the agent was evicted."""
+    install(release, agents, window_seconds=600)
+    pods = list_pods(node, shop)
+
+    def samples() -> bool:
+        return len(list_sampled(node, agents)) == 5
+
+    eventually("the agent samples", samples, 60, 0.3)
+    old, evicted = find_agent(node, agents)["metadata"], time.time_ns()
+    path = f"/api/v1/namespaces/{agents.namespace}/pods/{old['name']}/eviction"
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": old["name"]}}
+    assert node.call("POST", path, body)[0] == 201
+    eventually(
+        "the open windows of all pods are stored", lambda: are_delivered(bucket, pods, evicted), 60, 0.3
+    )
+    assert list_processes(node, pods)
+    assert state_of(list_pods(node, shop)) == before
+
+    def others() -> list[Json]:
+        found = node.get(f"/api/v1/namespaces/{agents.namespace}/pods")["items"]
+        return [one for one in found if one["metadata"]["uid"] != old["uid"]]
+
+    eventually("another agent samples", lambda: len(others()) == 1 and samples(), 90, 0.3)
+    drained = time.time_ns()
+    chosen = f"--pod-selector=app.kubernetes.io/name in ({AIOHTTP},{DJANGO})"
+    try:
+        node.kubectl("drain", "node", "--ignore-daemonsets", chosen, "--timeout=120s")
+        eventually("their last windows are stored", lambda: are_delivered(bucket, pods, drained), 60, 0.3)
+    finally:
+        node.kubectl("uncordon", "node")
+    eventually("the new pods are sampled", lambda: len(list_pods(node, shop)) == 3 and samples(), 120, 0.3)
+    assert list_processes(node, list_pods(node, shop))
+
+
+def test_uninstalling_the_agents_changes_no_pod(node: Node, agents: Release, shop: str, agent: str) -> None:
     """The last test of this file: there is no agent after it."""
+    before = state_of(list_pods(node, shop))
     agents.helm("uninstall", "sidelight", "--wait")
-    assert state_of([pod for name in (AIOHTTP, DJANGO) for pod in running_pods(node, shop, name)]) == before
+    assert state_of(list_pods(node, shop)) == before
     kinds = ("clusterrole,clusterrolebinding", "-l", "app.kubernetes.io/component=agent", "-o", "name")
     assert node.kubectl("get", *kinds) == ""

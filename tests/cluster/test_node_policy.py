@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -26,6 +28,8 @@ from tests.cluster.releases import (
 Json = dict[str, Any]
 ASKED = {"sidelight.dev/inject": "true"}
 NAME = "checkout"
+ON_A_NODE = "a pod on another node's network"
+"""This machine stands for it, which pods see by its own address too."""
 OPEN, SHUT = "open", "timed out"
 ASK = """
 import json, socket, sys
@@ -114,13 +118,12 @@ def limits(node: Node, bucket: Store, elsewhere: str) -> Json:
     return {
         "enabled": True,
         "ingress": {
-            "sidecars": [{"namespaceSelector": {"matchLabels": ASKED}}],
-            "readers": there,
+            "sidecars": [{"namespaceSelector": {"matchLabels": ASKED}}, *there],
+            "readers": [],
             "monitoring": [monitoring],
         },
         "egress": {
             "enabled": True,
-            "dns": here,
             "store": there,
             "storePorts": [_port(bucket)],
             "apiServer": here,
@@ -192,13 +195,20 @@ def reach(node: Node, release: Release, shop: str, elsewhere: str, bucket: Store
         "a service with a sidecar": (checkout, "app", inside),
         "Prometheus": (pods["prometheus"], "app", inside),
         "a stranger": (pods["stranger"], "app", inside),
+        ON_A_NODE: (None, "", inside),
         "the collector": (collector, "collector", outside),
         "the injector": (injector, "injector", outside),
     }
 
     def ask(source: str) -> Json:
         pod, container, places = sources[source]
-        answers = json.loads(_exec(node, pod, container, ASK, json.dumps(list(places.values()))))
+        wanted = json.dumps(list(places.values()))
+        if pod is None:
+            here = [sys.executable, "-c", ASK, wanted]
+            said = subprocess.run(here, capture_output=True, text=True, check=True).stdout
+        else:
+            said = _exec(node, pod, container, ASK, wanted)
+        answers = json.loads(said)
         return dict(zip(places, answers, strict=True))
 
     with ThreadPoolExecutor(len(sources)) as pool:
@@ -246,7 +256,7 @@ def _settled(what: str, expected: Json, node: Node, *rest: Any) -> None:
 
 
 def test_without_policies_everybody_reaches_everything(node, release, shop, elsewhere, bucket, other_port):
-    sources = ("a service with a sidecar", "Prometheus", "a stranger")
+    sources = ("a service with a sidecar", "Prometheus", "a stranger", ON_A_NODE)
     expected = {source: _inside(OPEN, OPEN) for source in sources} | {
         part: _outside(OPEN, OPEN, OPEN) for part in ("the collector", "the injector")
     }
@@ -260,6 +270,7 @@ def test_policies_let_in_and_out_what_the_values_say(
         "a service with a sidecar": _inside(OPEN, SHUT),
         "Prometheus": _inside(OPEN, OPEN),
         "a stranger": _inside(SHUT, SHUT),
+        ON_A_NODE: _inside(OPEN, SHUT),
         "the collector": _outside(OPEN, OPEN, SHUT),
         "the injector": _outside(SHUT, OPEN, SHUT),
     }
@@ -293,6 +304,7 @@ def test_empty_lists_of_peers_lead_nowhere(
         "a service with a sidecar": _inside(SHUT, SHUT),
         "Prometheus": _inside(OPEN, OPEN),
         "a stranger": _inside(SHUT, SHUT),
+        ON_A_NODE: _inside(SHUT, SHUT),
         "the collector": _outside(OPEN, SHUT, SHUT),
         "the injector": _outside(SHUT, SHUT, SHUT),
     }

@@ -21,7 +21,7 @@ print("ready", flush=True)
 while True:
     sum(range(10_000))
 """
-# As in a pod with `hostUsers: false`: only the process sees its users, its processes and the files of its Python.
+# As in a pod with `hostUsers: false`: only the process sees its users, processes and the files of its Python.
 IN_NAMESPACES = f"""
 mount -t tmpfs own /mnt && mkdir /mnt/python && mount --bind {sys.base_prefix} /mnt/python
 exec unshare --user --keep-caps --mount --pid --fork --kill-child sh -c '
