@@ -75,6 +75,13 @@ impl SystemCall {
     }
 }
 
+impl Wait {
+    /// Whether a thread waits for it in state S, so that its state need not be read.
+    pub fn implies_state_s(self) -> bool {
+        matches!(self, Wait::Futex(_) | Wait::Poll | Wait::Sleep)
+    }
+}
+
 const POLLS: &[i64] = &[
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,

@@ -109,12 +109,18 @@ impl Threads {
         let began_cpu_ns = self.begin_displacement();
         let observed = self.observe_all(meanwhile);
         drop(lowered);
-        let took_ns = thread_cpu_ns().saturating_sub(began_cpu_ns);
-        self.observes_slowly = u128::from(took_ns) > self.max_displacement.as_nanos();
+        // It took no more CPU time than it lasted, and that clock is free.
+        self.observes_slowly = !self.observed_within(self.max_displacement)
+            && u128::from(thread_cpu_ns().saturating_sub(began_cpu_ns)) > self.max_displacement.as_nanos();
         if slowly {
             self.begin_displacement();
         }
         observed
+    }
+
+    /// Whether so little time has passed since `begin_displacement`.
+    fn observed_within(&self, limit: Duration) -> bool {
+        self.observed_at.is_some_and(|began| began.elapsed() <= limit)
     }
 
     fn begin_displacement(&mut self) -> u64 {
@@ -126,7 +132,9 @@ impl Threads {
     /// After a reading that took long, or will take long to store: a thread that was displaced may go on until
     /// `restore_priority`.
     pub fn end_displacement(&mut self) {
-        if self.released_cpu_ns.is_some() {
+        if self.released_cpu_ns.is_some()
+            || (!self.observes_slowly() && self.observed_within(self.max_displacement / 2))
+        {
             return;
         }
         let cpu_ns = thread_cpu_ns();
