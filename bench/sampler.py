@@ -15,7 +15,8 @@ tasks    CPU microseconds of the sampler per reading of the asyncio tasks of a l
 idle     Stops of a waiting process.
 gap      Time without sampling between two windows: py-spy starts again for each window.
 latency  Open-loop p99 of the example services with and without sampling, in pairs. The difference should
-         lie within the difference of two runs without sampling.
+         lie within the difference of two runs without sampling. aiohttp also beside 1,000 waiting tasks,
+         which are read as well.
 many     CPU and memory of one sidecar beside 40 idle processes at 49 Hz, which ships to a real collector.
 """
 
@@ -47,7 +48,10 @@ TARGETS = Path(__file__).with_name("sampler_targets.py")
 SHORT_SECONDS = 1
 TASKS_RATE = 20
 TASKS_READ = 64
-SERVICES = ("aiohttp_asyncio", "tornado_async")
+# A sidecar's default.
+TASKS_HZ = 5
+# With so many more tasks.
+SERVICES = (("aiohttp_asyncio", 0), ("tornado_async", 0), ("aiohttp_asyncio", 1000))
 
 
 @contextmanager
@@ -68,11 +72,11 @@ def target(*arguments: str, python: str = sys.executable) -> Iterator[subprocess
 
 
 @contextmanager
-def service(name: str, python: str = sys.executable) -> Iterator[tuple[int, str]]:
-    """Run an example service; yield its pid and URL."""
+def service(name: str, python: str = sys.executable, tasks: int = 0) -> Iterator[tuple[int, str]]:
+    """Run an example service beside so many tasks that wait; yield its pid and URL."""
     with tempfile.TemporaryDirectory() as scratch:
         port_file = Path(scratch, "port")
-        with target("service", name, str(port_file), python=python) as process:
+        with target("service", name, str(port_file), str(tasks), python=python) as process:
             while not port_file.exists():
                 if process.poll() is not None:
                     raise SystemExit(f"{name} did not start")
@@ -267,13 +271,13 @@ def gap(options: argparse.Namespace) -> None:
 
 def latency(options: argparse.Namespace) -> None:
     print(f"open-loop p99 at 400 requests/s, 50 ms handler, {RATE} Hz, {options.pairs} pairs")
-    for name in SERVICES:
-        with service(name, options.python) as (pid, url):
+    for name, tasks in SERVICES:
+        with service(name, options.python, tasks) as (pid, url):
             without, again, sampled = [], [], []
             for _ in range(options.pairs):
                 without.append(p99(url, options.latency_seconds))
                 engine = sidelight_native.Engine()
-                session = engine.attach(pid, rate_hz=RATE)
+                session = engine.attach(pid, rate_hz=RATE, tasks_hz=TASKS_HZ if tasks else 0)
                 sampled.append(p99(url, options.latency_seconds))
                 assert session.ended is None
                 engine.close()
@@ -281,8 +285,9 @@ def latency(options: argparse.Namespace) -> None:
         spread = statistics.median(abs(a - b) for a, b in zip(without, again, strict=True))
         rests = [(a + b) / 2 for a, b in zip(without, again, strict=True)]
         difference = statistics.median(on - off for on, off in zip(sampled, rests, strict=True))
+        title = f"{name}, {tasks} tasks" if tasks else name
         print(
-            f"{name:16} off {statistics.median(without + again):.2f} ms "
+            f"{title:28} off {statistics.median(without + again):.2f} ms "
             f"[{min(without + again):.2f}-{max(without + again):.2f}], on {statistics.median(sampled):.2f} "
             f"[{min(sampled):.2f}-{max(sampled):.2f}]; on - off {difference:+.2f}, "
             f"off/off differ by {spread:.2f} (median)",

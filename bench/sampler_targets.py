@@ -1,7 +1,7 @@
 """The programs that bench/sampler.py and bench/stops.py sample.
 
     python bench/sampler_targets.py spin DEPTH IDLE_THREADS | crowd THREADS | wait THREADS | tasks TASKS
-    python bench/sampler_targets.py service NAME PORT_FILE
+    python bench/sampler_targets.py service NAME PORT_FILE TASKS
 
 Each prints one line when it is ready, and exits at the end of its input. `spin` runs a loop DEPTH calls
 deep beside waiting threads. It adds up the time it loses: gaps between two consecutive readings of the
@@ -93,8 +93,18 @@ def tasks(count: int) -> None:
     asyncio.run(stay())
 
 
-def service(name: str) -> None:
-    """Run one of the example services in this process until its input ends."""
+def service(name: str, tasks: int) -> None:
+    """Run an example service in this process until its input ends, beside so many tasks that wait."""
+    import asyncio
+
+    run, waiting = asyncio.BaseEventLoop.run_forever, []
+
+    def run_beside_tasks(loop: asyncio.BaseEventLoop) -> None:
+        while len(waiting) < tasks:
+            waiting.append(loop.create_task(asyncio.Event().wait()))
+        run(loop)
+
+    asyncio.BaseEventLoop.run_forever = run_beside_tasks  # type: ignore[method-assign]
     examples = Path(__file__).parent.parent / "examples"
     sys.path.insert(0, str(examples))
     sys.argv = [str(examples / f"{name}.py"), "--port-file", sys.argv[3]]
@@ -114,5 +124,5 @@ if __name__ == "__main__":
             wait(int(threads))
         case ["tasks", count]:
             tasks(int(count))
-        case ["service", name, _]:
-            service(name)
+        case ["service", name, _, count]:
+            service(name, int(count))

@@ -49,6 +49,23 @@ class Told:
     def queued(self, *phases: str, thread: str = "main") -> float:
         return math.fsum(self.spent[thread][phase].queued for phase in phases)
 
+    def asleep(
+        self,
+        *phases: str,
+        of: Sequence[str],
+        threads: Sequence[str] = ("main",),
+        wakes: Sequence[str] = (),
+    ) -> tuple[float, float]:
+        """The share of the phases `of` that threads slept in some of them, least and most.
+
+        A woken thread may count as asleep until it has a CPU. The queue time of the phases `wakes`, which
+        follow, may belong to these.
+        """
+        wall = math.fsum(self.wall(*of, thread=thread) for thread in threads)
+        most = math.fsum(self.wall(*phases, thread=one) - self.cpu(*phases, thread=one) for one in threads)
+        queued = math.fsum(self.queued(*phases, *wakes, thread=thread) for thread in threads)
+        return max(most - queued, 0.0) / wall, most / wall
+
 
 class Question:
     """A number with a known truth. To be off by more than `allowed` is a defect, on any number of samples."""
@@ -118,6 +135,8 @@ class Program:
     legal: Callable[[Sequence[str]], bool] | None = None
     # Other than the plan's, where the program needs it.
     rate_hz: float | None = None
+    # The first minor version that it runs on.
+    oldest: int = 8
 
     @property
     def title(self) -> str:
@@ -309,6 +328,66 @@ def released() -> Program:
     return Program("released", (), questions)
 
 
+def spinners(count: int) -> Program:
+    """Threads that compute sleep for nothing but the GIL."""
+    threads = [f"compute{number}" for number in range(count)]
+
+    def truth(told: Told) -> tuple[float, float]:
+        return told.asleep("compute", of=("compute",), threads=threads)
+
+    share = Share(f"gil_wait ({count - 1}/{count})", state("gil_wait", "compute"), truth)
+    return Program("spinners", (str(count),), (share,), rate_hz=200)
+
+
+def waits() -> Program:
+    phases = ("lock", "receive", "read", "sleep", "compute")
+
+    def share(name: str, *waits: str) -> Share:
+        """A state in the functions that wait so."""
+
+        def count(row: Row) -> Counted:
+            hits, samples = state(name, *phases)(row)
+            return (hits if within(*waits)(row) else 0), samples
+
+        return Share(f"{name} in {' and '.join(waits)}", count, lambda told: told.asleep(*waits, of=phases))
+
+    questions = (
+        share("lock", "lock"),
+        share("io", "receive"),
+        share("io", "read"),
+        share("sleep", "sleep"),
+        share("gil_wait", "compute"),
+    )
+    return Program("waits", (), questions)
+
+
+def gthread(load: str) -> Program:
+    """In a request, a thread without a CPU waits for the GIL, unless it waits for the database."""
+    threads = [f"thread{number}" for number in range(4)]
+    phases = ("waits", "begins", "queries", "resumes", "works")
+
+    def share(name: str, *waits: str, wakes: Sequence[str] = ()) -> Share:
+        def truth(told: Told) -> tuple[float, float]:
+            return told.asleep(*waits, of=phases, threads=threads, wakes=wakes)
+
+        return Share(name, state(name, "_worker"), truth)
+
+    def on_cpu(told: Told) -> tuple[float, float]:
+        wall, cpu, queued = (
+            math.fsum(of(*phases, thread=thread) for thread in threads)
+            for of in (told.wall, told.cpu, told.queued)
+        )
+        return cpu / wall, (cpu + queued) / wall
+
+    questions = (
+        share("lock", "waits", wakes=("begins",)),
+        share("io", "queries", wakes=("resumes",)),
+        share("gil_wait", "begins", "resumes", "works"),
+        Share("cpu", state("cpu", "_worker"), on_cpu),
+    )
+    return Program("gthread", (load,), questions, rate_hz=200, oldest=10)
+
+
 def calls(kind: str) -> Program:
     return Program("calls", (kind,), (), legal.call_is_legal(kind), rate_hz=2000)
 
@@ -324,4 +403,7 @@ TRUTHS = [
     chains("coroutines"),
     threads(),
     released(),
+    *(spinners(count) for count in (2, 4, 8)),
+    waits(),
+    *map(gthread, ("light", "medium", "overload")),
 ]

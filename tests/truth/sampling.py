@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sysconfig
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,9 +99,9 @@ def sample(python: Path, program: str, variant: Sequence[str], plan: Plan) -> Sa
     with TemporaryDirectory() as folder:
         diary = Path(folder, "diary")
         command = [python, PROGRAMS / f"{program}.py", diary, str(most_seconds), *variant]
-        with _started(command) as target:
+        with _started(command) as (target, pid):
             engine = Engine()
-            session = engine.attach(target.pid, rate_hz=plan.rate_hz, mode=plan.mode)
+            session = engine.attach(pid, rate_hz=plan.rate_hz, mode=plan.mode)
             batches = list(_taken(session, plan.windows, window_seconds))
             session.stop()
             engine.close()
@@ -115,12 +117,15 @@ def sample(python: Path, program: str, variant: Sequence[str], plan: Plan) -> Sa
 
 
 @contextmanager
-def _started(command: Sequence[Path | str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True) as target:
+def _started(command: Sequence[Path | str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The program, and the process that it wants to be sampled."""
+    env = {**os.environ, "PACKAGES": sysconfig.get_path("purelib")}
+    with subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.PIPE, text=True) as target:
         try:
             assert target.stdout is not None
-            assert target.stdout.readline() == "ready\n"
-            yield target
+            ready, pid = target.stdout.readline().split()
+            assert ready == "ready"
+            yield target, int(pid)
         finally:
             target.kill()
 

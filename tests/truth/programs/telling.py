@@ -9,6 +9,7 @@ saw between two moments with what the program did between them.
 Runs on Python 3.8 and later.
 """
 
+import ctypes
 import json
 import os
 import random
@@ -19,6 +20,8 @@ from array import array
 from pathlib import Path
 
 LUCK = random.Random(20261121)
+C = ctypes.PyDLL(None)
+C.pread.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_long]
 
 
 class Diary:
@@ -32,12 +35,13 @@ class Diary:
         self.phases = [*phases, "between"]
         self.rows = array("q")
         self._queued = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+        self._text = ctypes.create_string_buffer(64)
         self.end()
 
     def begin(self, phase):
         begun = tried = time.time_ns()
         while True:
-            queued = int(os.pread(self._queued, 64, 0).split()[1])
+            queued = self._queued_ns()
             cpu = time.thread_time_ns()
             done = time.time_ns()
             if done - tried < self.LONGEST_NS:
@@ -48,6 +52,17 @@ class Diary:
     def end(self):
         """The phase is over, and what comes now is none."""
         self.begin(len(self.phases) - 1)
+
+    def switch(self, moment, phase):
+        """Without a CPU the thread has been in another phase since a moment, which became known only now."""
+        _, done, cpu, queued, _ = self.rows[-5:]
+        moment = max(moment, done)
+        self.rows.extend((moment, moment, cpu, queued, phase))
+
+    def _queued_ns(self):
+        # As a call that keeps the GIL: other threads would have it for 5 ms.
+        size = C.pread(self._queued, self._text, 64, 0)
+        return int(self._text.raw[:size].split()[1])
 
 
 class Run:
@@ -67,7 +82,7 @@ class Run:
         return not self.ended and time.monotonic() < self.until
 
     def ready(self):
-        print("ready", flush=True)
+        print("ready", os.getpid(), flush=True)
 
     def leave(self, *diaries):
         for diary in diaries:
@@ -79,8 +94,8 @@ class Run:
         Path(self.path).write_text(json.dumps(told))
 
 
-def spin_until(moment):
-    while time.perf_counter() < moment:
+def spin_until(moment, clock=time.perf_counter):
+    while clock() < moment:
         pass
 
 
