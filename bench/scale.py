@@ -186,7 +186,8 @@ def pod_stores(given: argparse.Namespace) -> Iterator[tuple[int, MemoryStore]]:
             for turn in range(DAY_SECONDS * 10**9 // step_ns):
                 for pod in range(pods):
                     start_ns = START_NS + turn * step_ns + pod * (step_ns // pods)
-                    yield renamed(luck.choice(own), start_ns, luck, pod=f"shop-{pod}")
+                    node = f"node-{pod % 20}"  # a pod stays on its node
+                    yield renamed(luck.choice(own), start_ns, luck, pod=f"shop-{pod}", node=node)
 
         windows, _, compaction = one_service.fill(store, in_segments(rows(), max(8, pods), 1))
         print(f"{windows} windows, compaction {compaction:.2f} CPU ms a window")

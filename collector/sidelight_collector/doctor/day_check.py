@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Final
 
@@ -54,7 +54,8 @@ class DayCheckResult:
     """The findings about a day, and what `repair_day` can repair.
 
     `version` is None if the manifest cannot be read. `rewritable_blocks` can be replaced by new blocks
-    built from their windows. `lost_parts` are tables that blocks have lost for good. `orphans` and
+    built from their windows. `lost_parts` are tables that blocks have lost for good, `damaged_rollups`
+    rollups that are not usable. `orphans` and
     `overdue_keys` are keys, or key prefixes that end with `/`. If `can_rebuild` is true, a manifest can be
     built from the stored blocks.
     """
@@ -68,6 +69,7 @@ class DayCheckResult:
     lost_parts: dict[SegmentRef, frozenset[SegmentPart]] = field(default_factory=dict)
     orphans: list[str] = field(default_factory=list)
     overdue_keys: list[str] = field(default_factory=list)
+    damaged_rollups: list[SegmentRef] = field(default_factory=list)
     can_rebuild: bool = False
     blocks: int = 0
     segments: int = 0
@@ -175,8 +177,19 @@ class _DayCheck:
             for part, entry in stored.items():
                 if part not in block.parts and entry.key not in tombstones:
                     self._add_orphan(entry.key, entry.modified)
-        named_prefixes = {block.ref.key_prefix for block in version.manifest.blocks}
-        for prefix, tables in day_objects.blocks.items():
+        for rollup in version.manifest.live_rollups:
+            stored = day_objects.rollups.get(rollup.ref.key_prefix, {})
+            contents = self._read_tables(rollup.ref, tuple(rollup.parts), stored)
+            if findings := check_block(rollup, stored, contents).findings:
+                result.damaged_rollups.append(rollup.ref)
+                result.findings += [
+                    make_warning(finding.kind, finding.key, finding.message, _ROLLUP_HINT)
+                    for finding in findings
+                ]
+            add_usage(result.usage, stored, contents and replace(contents, windows={}), rollup.services, 0)
+        named = (*version.manifest.blocks, *version.manifest.live_rollups)
+        named_prefixes = {block.ref.key_prefix for block in named}
+        for prefix, tables in (day_objects.blocks | day_objects.rollups).items():
             if prefix not in tombstones and prefix not in named_prefixes:
                 self._add_orphan(prefix, max(entry.modified for entry in tables.values()))
 
@@ -302,6 +315,7 @@ class _DayCheck:
         return next((wid for wid in wids if hash_window_id(wid) == pair.example_hash), "")
 
 
+_ROLLUP_HINT: Final = "Queries read the blocks instead. --repair takes it out of the manifest."
 _DUPLICATE_HINT: Final = (
     "No version of Sidelight writes this: keep a copy of the manifest and of these blocks, and report it. "
     "Removing a block from the manifest loses the windows that are in it alone."

@@ -20,7 +20,8 @@ from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPa
 
 ROOT: Final = "v1/"
 _DAY_KEY_PATTERN: Final = re.compile(
-    rf"(?P<folder>(?:{segments.ROOT}|{manifest.BLOCK_ROOT})(?P<day>\d{{4}}-\d\d-\d\d))/.*", re.DOTALL
+    rf"(?P<folder>(?:{segments.ROOT}|{manifest.BLOCK_ROOT}|{manifest.ROLLUP_ROOT})(?P<day>\d{{4}}-\d\d-\d\d))/.*",
+    re.DOTALL,
 )
 _MANIFEST_KEY_PATTERN: Final = re.compile(rf"{manifest.ROOT}(\d{{4}}-\d\d-\d\d)\.json")
 _TABLE_KEY_PATTERN: Final = re.compile(r"(?P<place>v1/[^/]+/[^/]+/[^/]+/)(?P<part>[a-z]+)\.parquet")
@@ -127,10 +128,11 @@ PartEntries = dict[SegmentPart, ObjectEntry]
 
 @dataclass(slots=True)
 class DayObjects:
-    """The objects of a day: tables by key prefix of their segment or block, others."""
+    """The objects of a day: tables by key prefix of their segment, block or rollup, others."""
 
     segments: dict[str, PartEntries]
     blocks: dict[str, PartEntries]
+    rollups: dict[str, PartEntries]
     unknown: dict[str, ObjectGroup]
     manifest: ObjectEntry | None
 
@@ -146,7 +148,7 @@ class DayObjects:
 
     @property
     def _tables(self) -> list[PartEntries]:
-        return [*self.segments.values(), *self.blocks.values()]
+        return [*self.segments.values(), *self.blocks.values(), *self.rollups.values()]
 
 
 def list_day(store: ObjectStore, day: date) -> DayObjects:
@@ -156,9 +158,13 @@ def list_day(store: ObjectStore, day: date) -> DayObjects:
     manifest_entry = next((entry for entry in store.list(key) if entry.key == key), None)
     groups = [
         _group_tables(store.list(f"{root}{day.isoformat()}/"), parts, unknown)
-        for root, parts in ((segments.ROOT, SEGMENT_PARTS), (manifest.BLOCK_ROOT, tuple(SCHEMAS)))
+        for root, parts in (
+            (segments.ROOT, SEGMENT_PARTS),
+            (manifest.BLOCK_ROOT, tuple(SCHEMAS)),
+            (manifest.ROLLUP_ROOT, tuple(SCHEMAS)),
+        )
     ]
-    return DayObjects(groups[0], groups[1], unknown, manifest_entry)
+    return DayObjects(groups[0], groups[1], groups[2], unknown, manifest_entry)
 
 
 def _group_tables(

@@ -62,6 +62,8 @@ def repair_day(
     if forget_lost:
         for ref, lost in check_result.lost_parts.items():
             yield from _forget_lost_parts(store, day, ref, lost)
+    for ref in check_result.damaged_rollups:
+        yield from _drop_rollup(store, day, ref)
     for key in check_result.orphans:
         yield from _delete_orphan(store, day, key, options)
     if check_result.overdue_keys:
@@ -145,6 +147,15 @@ def _forget_lost_parts(
         yield RepairAction(key, description)
 
 
+def _drop_rollup(store: ObjectStore, day: date, ref: SegmentRef) -> Iterator[RepairAction]:
+    def change(current: Manifest) -> Manifest | None:
+        others = tuple(rollup for rollup in current.rollups if rollup.ref != ref)
+        return replace(current, rollups=others) if len(others) < len(current.rollups) else None
+
+    if _commit_change(store, day, change):
+        yield RepairAction(ref.key_prefix, "the manifest no longer names this rollup")
+
+
 def _keep_usable_parts(block: Block, lost: frozenset[SegmentPart]) -> Block | None:
     """Return the block with the tables that are usable without the lost ones, or None."""
     remaining = {part for part in block.parts if part not in lost}
@@ -168,7 +179,7 @@ def _delete_orphan(
 
 
 def _is_named(current: Manifest, key: str) -> bool:
-    names = {block.ref.key_prefix for block in current.blocks}
+    names = {block.ref.key_prefix for block in (*current.blocks, *current.live_rollups)}
     tables = {block.ref.key(part) for block in current.blocks for part in block.parts}
     return key in names | tables
 

@@ -134,7 +134,7 @@ class QueryContext:
     @property
     def unreadable_count(self) -> int:
         """Segments, blocks and manifests that were excluded as unreadable."""
-        return len(self._unreadable_refs) + max(
+        return sum(not ref.covered for ref in self._unreadable_refs) + max(
             (objects.damaged_manifests for objects in self._live_objects.values()), default=0
         )
 
@@ -147,6 +147,15 @@ class QueryContext:
                 self._store, from_ns, until_ns, self._executor.map, self._manifests
             )
         return [ref for ref in self._live_objects[key].refs if ref not in self._unreadable_refs]
+
+    def list_rollups(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
+        """List the readable rollups of blocks that may hold windows of this range.
+
+        External engines read blocks only.
+        """
+        self.list_segments(from_ns, until_ns)
+        rollups = () if self.stage1 else self._live_objects[from_ns, until_ns].rollups
+        return [ref for ref in rollups if ref not in self._unreadable_refs]
 
     def readable_parts(self, ref: SegmentRef) -> frozenset[SegmentPart]:
         """Return the tables of a segment or block, except the unreadable ones."""

@@ -7,6 +7,7 @@ tables         the tables and their columns
 segments       written by ingest
 blocks         written by compaction
 service_cuts   where blocks of many services are cut
+day_rollup     one set of sums for several blocks of a closed day
 hourly_rollup  windows rolled up by the hour
 manifest       the blocks of a day
 window_ids     the time in window ids, and where to look for duplicates

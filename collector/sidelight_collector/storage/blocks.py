@@ -117,7 +117,7 @@ def write_blocks(
     InputUnreadable, ObjectMissing for an input that no longer exists, and StoreUnavailable; no new block is
     then left.
     """
-    tables_by_input = [_read_tables(store, ref) for ref in inputs]
+    tables_by_input = [read_tables(store, ref) for ref in inputs]
     excluded_ids = find_excluded_ids([tables.profiles for tables in tables_by_input])
     tables = merge_tables([_exclude_windows(tables_by_input.pop(0), excluded_ids) for _ in inputs])
     if not len(tables.profiles):
@@ -147,7 +147,7 @@ def _write_tables(store: ObjectStore, day: date, tables: SegmentTables, *, all_r
         has_stray_ids=has_stray_ids(tables.profiles),
         services=services,
     )
-    _put_parts(store, {ref.key(part): content for part, content in contents.items()})
+    put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
         services=services,
@@ -169,11 +169,11 @@ def rewrite_block(
     if old.is_raw:
         tables = dict(
             _build_parts(
-                merge_tables([_select_services(_read_tables(store, old), services)]), all_rollups=True
+                merge_tables([_select_services(read_tables(store, old), services)]), all_rollups=True
             )
         )
     else:
-        tables = {part: _filter_services(_read_part(store, old, part), services) for part in old.parts}
+        tables = {part: _filter_services(read_part(store, old, part), services) for part in old.parts}
     first, last = old.min_start_ms, old.max_start_ms
     key_prefix = f"{manifest.BLOCK_ROOT}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
     contents = {part: encode_parquet(table) for part, table in tables.items() if part in parts}
@@ -183,7 +183,7 @@ def rewrite_block(
         has_stray_ids=old.has_stray_ids,
         services=tuple(sorted(services)),
     )
-    _put_parts(store, {ref.key(part): content for part, content in contents.items()})
+    put_parts(store, {ref.key(part): content for part, content in contents.items()})
     return Block(
         ref,
         services=tuple(sorted(services)),
@@ -193,7 +193,7 @@ def rewrite_block(
     )
 
 
-def _put_parts(store: ObjectStore, contents: Mapping[str, bytes]) -> None:
+def put_parts(store: ObjectStore, contents: Mapping[str, bytes]) -> None:
     """Write the tables of a new block; on an error none of them is left.
 
     The block has a random name, so that no other process has written any of them.
@@ -261,14 +261,19 @@ def has_all_windows(store: ObjectStore, blocks: Sequence[SegmentRef], ref: Segme
     return ref.key_prefix.endswith(f"-{compute_segment_name(digests.items())}/")
 
 
-def _read_tables(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
-    profiles, stacks = (_read_part(store, ref, part) for part in ("profiles", "stacks"))
-    return SegmentTables(profiles, stacks, _read_part(store, ref, "samples", _SAMPLE_COLUMNS))
+def read_tables(store: ObjectStore, ref: SegmentRef) -> SegmentTables:
+    """Read the tables of a segment or block; raises as `read_part`."""
+    profiles, stacks = (read_part(store, ref, part) for part in ("profiles", "stacks"))
+    return SegmentTables(profiles, stacks, read_part(store, ref, "samples", _SAMPLE_COLUMNS))
 
 
-def _read_part(
+def read_part(
     store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
 ) -> pa.Table:
+    """Read one table, or some of its columns, in its exact schema.
+
+    Raises InputUnreadable, ObjectMissing and StoreUnavailable.
+    """
     try:
         return _cast_to_schema(read_segment(store, ref, part, columns), part, columns)
     except (ObjectMissing, StoreUnavailable):
@@ -335,7 +340,7 @@ def sum_stacks_by_hour(tables: SegmentTables) -> pa.Table:
         "group", group.take(_find_window_rows(samples, profiles))
     )
     first = drop_duplicates(profiles.append_column("group", group), ["group"])
-    return _sum_by_group(counts, first.append_column("hour", compute_hour_starts(first)), SUMS)
+    return sum_by_group(counts, first.append_column("hour", compute_hour_starts(first)), SUMS)
 
 
 def sum_stacks_by_day(sums: pa.Table, profiles: pa.Table) -> pa.Table:
@@ -344,10 +349,10 @@ def sum_stacks_by_day(sums: pa.Table, profiles: pa.Table) -> pa.Table:
     day = combine_chunks(drop_duplicates(group_ids, ["group"])["day"])
     counts = sums.select(["h", *STATES]).append_column("group", day.take(combine_chunks(sums["group"])))
     first = drop_duplicates(profiles.append_column("group", group_ids["day"]), ["group"])
-    return _sum_by_group(counts, first, DAILY)
+    return sum_by_group(counts, first, DAILY)
 
 
-def _sum_by_group(counts: pa.Table, first_windows: pa.Table, schema: pa.Schema) -> pa.Table:
+def sum_by_group(counts: pa.Table, first_windows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Add up counts by group and hash.
 
     The other columns of `schema` come from the first window of each group.

@@ -36,11 +36,12 @@ class LiveObjects:
     """Blocks and segments that may hold windows of a range, in order of precedence.
 
     If two of them have the same window, the first counts. `damaged_manifests` is the number of manifests
-    that could not be read; the windows of their blocks are missing.
+    that could not be read; the windows of their blocks are missing. `rollups` sum several of the blocks.
     """
 
     refs: Sequence[SegmentRef]
     damaged_manifests: int
+    rollups: Sequence[SegmentRef] = ()
 
 
 def list_live_objects(
@@ -80,7 +81,13 @@ def list_live_objects(
         for ref in sorted(list_segments(store, from_ns, until_ns))
         if ref.key_prefix not in tombstones and ref.day not in closed_days
     ]
-    return LiveObjects([*blocks, *segments], len(cached) - len(manifests))
+    rollups = [
+        block.ref
+        for item in manifests
+        for block in item.live_rollups
+        if _overlaps(block.ref, from_ns, until_ns)
+    ]
+    return LiveObjects([*blocks, *segments], len(cached) - len(manifests), rollups)
 
 
 def _overlaps(ref: SegmentRef, from_ns: int, until_ns: int) -> bool:

@@ -19,6 +19,9 @@ No window is in two blocks of one manifest. `gone` lists tombstones: segments, b
 blocks that no longer count. Compaction deletes these objects later, once no query can still be reading
 them.
 
+`rollups` lists sums of several blocks (see `day_rollup`), like `blocks`, each with the blocks that it sums. A
+rollup counts while the day has all of them with their single windows.
+
 `stray_ids` is present in a block with such ids, see `window_ids`. `state` is present once retention drops
 single windows of the day, and with them the ids that tell a repeated window from a new one, see DayState.
 """
@@ -49,10 +52,13 @@ from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPa
 
 ROOT: Final = "v1/manifest/"
 BLOCK_ROOT: Final = "v1/raw/"
+ROLLUP_ROOT: Final = "v1/rollup/"
 FORMAT: Final = 1
 
 _KEY_PATTERN: Final = re.compile(r"v1/manifest/(\d{4}-\d\d-\d\d)\.json")
-_KEY_PREFIX_PATTERN: Final = re.compile(r"v1/(?:l0|raw)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/")
+_KEY_PREFIX_PATTERN: Final = re.compile(
+    r"v1/(?:l0|raw|rollup)/\d{4}-\d\d-\d\d/(\d{13})-(\d{13})-[0-9a-f]{16}/"
+)
 _PART_KEY_PATTERN: Final = re.compile(rf"{_KEY_PREFIX_PATTERN.pattern}({'|'.join(SCHEMAS)})\.parquet")
 
 
@@ -114,6 +120,7 @@ class Manifest:
     blocks: tuple[Block, ...] = ()
     tombstones: frozenset[str] = frozenset()
     state: DayState = DayState.OPEN
+    rollups: tuple[Block, ...] = ()
 
     @property
     def takes_windows(self) -> bool:
@@ -123,22 +130,20 @@ class Manifest:
         """
         return self.state is DayState.OPEN and all(block.ref.is_raw for block in self.blocks)
 
+    @property
+    def live_rollups(self) -> tuple[Block, ...]:
+        """The rollups of which the day has all blocks with their single windows."""
+        raw = {block.ref.key_prefix for block in self.blocks if block.ref.is_raw}
+        return tuple(rollup for rollup in self.rollups if rollup.ref.covered <= raw)
+
     def encode(self) -> bytes:
         """Encode as stored JSON; equal manifests give equal bytes."""
-        blocks = [
-            {
-                "key": block.ref.key_prefix,
-                "services": list(block.services),
-                "windows": block.windows,
-                "rows": block.rows,
-                "parts": dict(block.parts),
-                **({"stray_ids": True} if block.ref.has_stray_ids else {}),
-            }
-            for block in self.blocks
-        ]
+        blocks = list(map(_describe_block, self.blocks))
         content: dict[str, Any] = {"format": FORMAT, "blocks": blocks, "gone": sorted(self.tombstones)}
         if self.state is not DayState.OPEN:
             content["state"] = self.state.value
+        if self.live_rollups:
+            content["rollups"] = list(map(_describe_block, self.live_rollups))
         return _to_json({**content, "check": _compute_checksum(content)})
 
 
@@ -233,6 +238,7 @@ def decode(content: bytes, key: str) -> Manifest:
             tuple(_parse_blocks(fields["blocks"])),
             frozenset(map(_parse_tombstone, fields["gone"])),
             DayState(fields.get("state", DayState.OPEN)),
+            tuple(_parse_blocks(fields.get("rollups", ()))),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ManifestDamaged(key, f"{type(error).__name__}: {error}") from error
@@ -246,6 +252,18 @@ def _compute_checksum(content: Mapping[str, Any]) -> str:
     return xxhash.xxh3_64_hexdigest(_to_json(content))
 
 
+def _describe_block(block: Block) -> dict[str, Any]:
+    return {
+        "key": block.ref.key_prefix,
+        "services": list(block.services),
+        "windows": block.windows,
+        "rows": block.rows,
+        "parts": dict(block.parts),
+        **({"stray_ids": True} if block.ref.has_stray_ids else {}),
+        **({"blocks": sorted(block.ref.covered)} if block.ref.covered else {}),
+    }
+
+
 def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
     for entry in entries:
         ref = parse_key_prefix(str(entry["key"]))
@@ -254,7 +272,8 @@ def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
         is_stray = entry.get("stray_ids") is True
         ref = replace(ref, parts=frozenset(parts), rows=rows, has_stray_ids=is_stray, services=services)
-        yield Block(ref, services, windows, rows, parts)
+        covered = frozenset(str(_parse_tombstone(key)) for key in entry.get("blocks", ()))
+        yield Block(replace(ref, covered=covered), services, windows, rows, parts)
 
 
 def _parse_part_sizes(entry: Mapping[str, Any]) -> Mapping[str, int]:

@@ -55,6 +55,7 @@ class SegmentRef:
     Unix milliseconds. `parts` are its tables: a block may have more than a segment, or fewer when it is
     old. `rows` is the number of rows in `samples` of a block; 0 if unknown. `has_stray_ids`
     is whether a block has any, see `window_ids`. `services` are those of a block; empty if unknown.
+    `covered` has the key prefixes of the blocks that a rollup sums; empty for segments and blocks.
     """
 
     key_prefix: str
@@ -64,6 +65,7 @@ class SegmentRef:
     rows: int = field(default=0, compare=False)
     has_stray_ids: bool = field(default=False, compare=False)
     services: tuple[str, ...] = field(default=(), compare=False)
+    covered: frozenset[str] = field(default=frozenset(), compare=False)
 
     def key(self, part: SegmentPart) -> str:
         """Return the key of one of its tables."""

@@ -7,14 +7,15 @@ Blocks have hourly rows, which summarize many windows (`hours`). The query reads
 windows where the result is the same. The hour must be completely in the range, and no segment may repeat
 one of its windows (`storage.window_ids`). If the query needs stacks, it must select all windows of a group
 whose stacks are summed together. Windows that exist only as a rollup are in a range if their hour or day
-starts in it.
+starts in it. Where a rollup of a day sums the blocks that a query reads (`storage.day_rollup`), the query
+reads its hourly rows instead of theirs.
 
 A matcher on `thread` selects samples, not time: the process was profiled also while other threads were not
 sampled or did not exist. The rates of all kinds of threads of a process therefore add up to the rate of the
 process.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import chain
 from typing import Final
@@ -82,8 +83,9 @@ def select_side_windows(
     raw_only = step_ns % HOUR_NS != 0 or any(side.by_window for side in sides)
     bounds = chain.from_iterable((side.from_ns, side.until_ns) for side in sides)
     split_hours = {bound // HOUR_NS * HOUR_NS for bound in bounds if bound % HOUR_NS}
+    rollups = [] if raw_only else _choose_rollups(context, sides)
     selections = [
-        _SideSelection(context, side.drop_endpoints(), with_stacks=with_stacks, raw_only=raw_only)
+        _SideSelection(context, side.drop_endpoints(), rollups, with_stacks=with_stacks, raw_only=raw_only)
         for side in sides
     ]
     split_hours |= set(chain.from_iterable(side.iter_raw_hours() for side in selections))
@@ -98,25 +100,50 @@ def select_side_windows(
     ]
 
 
+def _list_blocks_and_segments(context: QueryContext, query: WindowQuery) -> list[SegmentRef]:
+    return select_by_service(context.list_segments(query.from_ns, query.until_ns), query.selector)
+
+
+def _choose_rollups(context: QueryContext, sides: Sequence[WindowQuery]) -> list[SegmentRef]:
+    """Choose the rollups to read: the sides read at least half of the blocks that each sums.
+
+    All sides read the same ones, so that a window on two sides is the same row on both.
+    """
+    prefixes = {ref.key_prefix for side in sides for ref in _list_blocks_and_segments(context, side)}
+    rollups = {ref for side in sides for ref in context.list_rollups(side.from_ns, side.until_ns)}
+    return sorted(ref for ref in rollups if 2 * len(ref.covered & prefixes) >= len(ref.covered))
+
+
 class _SideSelection:
     """The selection of one side, in steps: all sides together decide what to split."""
 
     def __init__(
-        self, context: QueryContext, query: WindowQuery, *, with_stacks: bool, raw_only: bool
+        self,
+        context: QueryContext,
+        query: WindowQuery,
+        rollups: Sequence[SegmentRef],
+        *,
+        with_stacks: bool,
+        raw_only: bool,
     ) -> None:
         self._context = context
         self._query = query
         self._with_stacks = with_stacks
-        refs = context.list_segments(query.from_ns, query.until_ns)
-        self._refs = select_by_service(refs, query.selector)
+        refs = _list_blocks_and_segments(context, query)
+        prefixes = {ref.key_prefix for ref in refs}
+        own_rollups = [ref for ref in rollups if not prefixes.isdisjoint(ref.covered)]
+        self._refs = [*own_rollups, *refs]
+        covered = frozenset[str]().union(*(ref.covered for ref in own_rollups))
+        self._covered = [at for at, ref in enumerate(self._refs) if ref.key_prefix in covered]
         parts = [context.readable_parts(ref) for ref in self._refs]
-        rollups = [
+        with_hours = [
             at
             for at, ref_parts in enumerate(parts)
-            if _can_use_rollup(ref_parts, with_stacks=with_stacks, raw_only=raw_only)
+            if at not in self._covered
+            and _can_use_rollup(ref_parts, with_stacks=with_stacks, raw_only=raw_only)
         ]
-        hour_tables = context.read_views([(self._refs[at], "hours") for at in rollups])
-        self._hour_tables = dict(zip(rollups, hour_tables, strict=True))
+        hour_tables = context.read_views([(self._refs[at], "hours") for at in with_hours])
+        self._hour_tables = dict(zip(with_hours, hour_tables, strict=True))
         self._hour_rows = _EMPTY_HOURS
         if self._hour_tables:
             rows = [self._tag_hours(at, table, parts[at]) for at, table in self._hour_tables.items()]
@@ -141,14 +168,15 @@ class _SideSelection:
         tags = {
             "wid": names,
             "segment": repeat_value(at, pa.int32(), rows),
-            "apart": pa.array(["profiles" in parts] * rows, pa.bool_()),
+            "apart": pa.array(["profiles" in parts or bool(self._refs[at].covered)] * rows, pa.bool_()),
             "daily": pa.array([daily] * rows, pa.bool_()),
         }
         return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
 
     def iter_raw_hours(self) -> Iterator[int]:
         """Yield hours in which blocks may repeat windows without hourly rows."""
-        raw = [ref for at, ref in enumerate(self._refs) if at not in self._hour_tables]
+        summed = {*self._hour_tables, *self._covered}
+        raw = [ref for at, ref in enumerate(self._refs) if at not in summed]
         for ref in raw:
             yield from ref.list_hour_starts()
         segments = [ref for ref in raw if ref.is_segment]
@@ -165,7 +193,7 @@ class _SideSelection:
             rows = rows.filter(pc.and_(rows["apart"], self._is_partial(rows)))
             yield from to_ints(pc.unique(rows["hour"]))
 
-    def select(self, split_hours: Collection[int]) -> SelectedWindows:
+    def select(self, split_hours: Set[int]) -> SelectedWindows:
         """Select windows; those of `split_hours` as single windows, if the store has them."""
         rows, unresolved = self._select_whole_hours(split_hours), 0
         if self._with_stacks:
@@ -204,7 +232,7 @@ class _SideSelection:
         partial_keys = pc.unique(rows["key"].filter(pc.invert(is_selected)))
         return pc.and_(is_selected, pc.is_in(combine_chunks(rows["key"]), value_set=partial_keys))
 
-    def _read_raw_windows(self, split_hours: Collection[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
+    def _read_raw_windows(self, split_hours: Set[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
         """Read single windows of blocks in the split hours, and of segments in all hours.
 
         Returns a table of _ROW_SCHEMA, and the number of windows of each segment that was read.
@@ -213,11 +241,15 @@ class _SideSelection:
         to_read = []
         for at in range(len(self._refs)):
             hours = self._hour_tables.get(at)
-            if hours is None:
+            if at in self._covered:
+                own_hours = _to_int64_array(split_hours & set(self._refs[at].list_hour_starts()))
+                if pc.any(self._overlaps(own_hours)).as_py():
+                    to_read.append(at)
+            elif hours is None:
                 to_read.append(at)
             elif "profiles" in self._refs[at].parts:
                 split_rows = hours.filter(pc.is_in(hours["hour"], value_set=split_values))
-                if len(split_rows.filter(self._overlaps(split_rows))):
+                if pc.any(self._overlaps(split_rows["hour"])).as_py():
                     to_read.append(at)
         profiles_by_ref = self._context.read_profiles([self._refs[at] for at in to_read])
         index_of = {ref: at for at, ref in enumerate(self._refs)}
@@ -226,14 +258,15 @@ class _SideSelection:
             for ref, profiles in profiles_by_ref
         ]
         window_counts = {ref: len(profiles) for ref, profiles in profiles_by_ref}
-        if any(at in self._hour_tables and self._refs[at] not in window_counts for at in to_read):
+        summed = [*self._hour_tables, *self._covered]
+        if any(at in summed and self._refs[at] not in window_counts for at in to_read):
             raise SegmentUnreadable
         if not tables:
             return _ROW_SCHEMA.empty_table(), window_counts
         table = concat_tables(tables)
         is_selected = _is_in_range(table["ts"], self._query)
         if self._hour_tables:
-            has_hours = pc.is_in(table["segment"], value_set=pa.array(list(self._hour_tables), pa.int32()))
+            has_hours = pc.is_in(table["segment"], value_set=pa.array(summed, pa.int32()))
             is_raw = pc.or_(pc.invert(has_hours), pc.is_in(hours_of(table), value_set=split_values))
             is_selected = pc.and_(is_selected, is_raw)
         table = filter_rows(table, is_selected)
@@ -241,9 +274,9 @@ class _SideSelection:
             table = deduplicate_windows(table)
         return build_window_rows(table).append_column(_SEGMENT_FIELD, table["segment"]), window_counts
 
-    def _overlaps(self, hours: pa.Table) -> Array:
-        after = pc.greater(hours["hour"], pa.scalar(self._query.from_ns - HOUR_NS))
-        return pc.and_(after, pc.less(hours["hour"], pa.scalar(self._query.until_ns)))
+    def _overlaps(self, hours: Column) -> Column:
+        after = pc.greater(hours, pa.scalar(self._query.from_ns - HOUR_NS))
+        return pc.and_(after, pc.less(hours, pa.scalar(self._query.until_ns)))
 
 
 def _can_use_rollup(parts: Collection[SegmentPart], *, with_stacks: bool, raw_only: bool) -> bool:

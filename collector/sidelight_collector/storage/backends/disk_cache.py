@@ -1,8 +1,8 @@
 """An object store with an LRU cache of its immutable objects on a local disk.
 
-Objects below v1/l0/ and v1/raw/ never change, so a copy is equivalent to the object. Listings and manifests
-determine which of them count, and are always read from the store itself. Queries that start after an object
-was deleted therefore never read its copy, which is evicted later.
+Objects below v1/l0/, v1/raw/ and v1/rollup/ never change, so a copy is equivalent to the object. Listings
+and manifests determine which of them count, and are always read from the store itself. Queries that start
+after an object was deleted therefore never read its copy, which is evicted later.
 
 A copy is a file named by the hash of store and key, with a checksum before the content. A truncated or
 changed copy is removed, and the object is fetched again. Copies are written to a temporary file and
@@ -50,7 +50,7 @@ A full cache would otherwise have to evict for each write.
 LOCK_TIMEOUT_SECONDS: Final = 1.0
 LOCK_RETRY_SECONDS: Final = 0.005
 
-_IMMUTABLE: Final = (segments.ROOT, manifest.BLOCK_ROOT)
+_IMMUTABLE: Final = (segments.ROOT, manifest.BLOCK_ROOT, manifest.ROLLUP_ROOT)
 _COPY_NAME: Final = re.compile(r"[0-9a-f]{32}")
 _CHECKSUM_BYTES: Final = 16
 _log = structlog.get_logger(__name__)

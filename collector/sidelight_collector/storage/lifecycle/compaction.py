@@ -8,6 +8,7 @@ nothing to do:
   a day is over, it merges all blocks of that day, and cuts large ones by service.
 - It limits the size of a block, because a merge holds the whole block in memory.
 - It leaves out windows that another block already has, so that no window is in two blocks.
+- Once a day is over, it adds up the sums of blocks of the same services (see `day_rollup`).
 
 Each step reads its inputs, writes the new block, and commits the manifest. If a collector dies in between,
 or another collector commits first, its block is named by no manifest. Compaction deletes such orphaned
@@ -27,7 +28,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Final
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ from sidelight_collector.storage.blocks import (
     read_window_ids,
     write_blocks,
 )
+from sidelight_collector.storage.day_rollup import plan_rollups, write_rollup
 from sidelight_collector.storage.lease import Leases, iter_without_leases
 from sidelight_collector.storage.manifest import Block, DayState, ManifestVersion
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
@@ -65,7 +67,7 @@ LATE_ARRIVAL_SECONDS: Final = 3600.0
 Windows that arrive later first go into blocks of their own.
 """
 CUT_DAYS: Final = 2
-"""Days after its end in which a block is rewritten only to cut it.
+"""Days after its end in which a block is rewritten only to cut it, and in which rollups are written.
 
 An upgrade therefore does not rewrite the older days of a store; queries read uncut blocks as well.
 """
@@ -147,7 +149,7 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
             selected = _take_up_to(policy.max_block_rows, group[start:])
             if len(selected) > 1:
                 return [ref for ref, _ in day_inputs.blocks if ref in selected]
-    is_recent = is_complete and not is_day_complete(day_inputs.day + timedelta(days=CUT_DAYS), now)
+    is_recent = _is_recently_complete(day_inputs.day, now)
     return next(([ref] for ref, rows in day_inputs.blocks if is_recent and _can_cut(ref, rows, policy)), [])
 
 
@@ -160,6 +162,10 @@ def is_day_complete(day: date, now: float) -> bool:
     """Return whether few windows of the day are still expected; `now` in Unix seconds."""
     end = datetime.combine(day + timedelta(days=1), datetime.min.time(), UTC)
     return now >= end.timestamp() + LATE_ARRIVAL_SECONDS
+
+
+def _is_recently_complete(day: date, now: float) -> bool:
+    return is_day_complete(day, now) and not is_day_complete(day + timedelta(days=CUT_DAYS), now)
 
 
 def _take_up_to(limit: int, inputs: Sequence[SizedRef]) -> list[SegmentRef]:
@@ -234,6 +240,8 @@ class Compaction:
                 and (inputs := select_merge_inputs(day_inputs, self._clock(), self._policy))
             ):
                 day_inputs = self._merge_inputs(day_inputs, inputs)
+            if day_inputs and not should_stop():
+                self._write_rollups(day_inputs)
             self._delete_garbage(day)
         except StoreUnavailable:
             raise
@@ -318,6 +326,28 @@ class Compaction:
             blocks.append((block.ref, block.rows))
         return replace(day_inputs, version=committed, blocks=blocks).exclude(inputs)
 
+    def _write_rollups(self, day_inputs: DayInputs) -> None:
+        """Add up the sums of the blocks of a day that was over recently, and commit them."""
+        current = day_inputs.version.manifest
+        planned = list(plan_rollups(current))
+        if not planned or not _is_recently_complete(day_inputs.day, self._clock()):
+            return
+        began = self._timer()
+        rollups: list[Block] = []
+        for blocks in planned:
+            try:
+                rollups.append(write_rollup(self._store, day_inputs.day, blocks))
+            except (InputUnreadable, ObjectMissing) as error:
+                self._record_failure(error)
+        is_late = self._timer() - began > self._policy.orphan_age_seconds / 2
+        if is_late or not all(has_all_objects(self._store, rollup) for rollup in rollups):
+            return
+        replaced = {key for rollup in rollups for key in rollup.ref.covered}
+        kept = [rollup for rollup in current.live_rollups if replaced.isdisjoint(rollup.ref.covered)]
+        updated = replace(current, rollups=(*kept, *rollups))
+        if rollups and manifest.commit(self._store, day_inputs.day, day_inputs.version, updated):
+            self._metrics.compaction_seconds.observe(self._timer() - began)
+
     def _drop_missing(
         self, day_inputs: DayInputs, refs: Sequence[SegmentRef], error: StoreError
     ) -> DayInputs | None:
@@ -374,7 +404,8 @@ class Compaction:
         """Delete objects whose tombstone is old enough, and orphaned blocks."""
         version = manifest.read(self._store, day)
         tombstones = version.manifest.tombstones
-        named_prefixes = {*(block.ref.key_prefix for block in version.manifest.blocks), *tombstones}
+        named = (*version.manifest.blocks, *version.manifest.live_rollups)
+        named_prefixes = {*(block.ref.key_prefix for block in named), *tombstones}
         orphans = _list_block_prefixes(self._store, day) - named_prefixes
         expired = self._select_aged(day, "gone", tombstones, self._policy.deletion_delay_seconds)
         for key in sorted(
@@ -401,11 +432,7 @@ class Compaction:
             self._metrics.compaction_deleted.inc()
             return
         # `samples` first: a segment without it does not count.
-        others = (
-            [part for part in SCHEMAS if part != "samples"]
-            if key.startswith(manifest.BLOCK_ROOT)
-            else SEGMENT_PARTS
-        )
+        others = SEGMENT_PARTS if key.startswith(ROOT) else [part for part in SCHEMAS if part != "samples"]
         parts = ["samples", *(part for part in others if part != "samples")]
         for part in parts:
             self._store.delete(f"{key}{part}.parquet")
@@ -446,7 +473,8 @@ def _list_sized_segments(store: ObjectStore, day: date) -> list[SizedRef]:
 
 
 def _list_block_prefixes(store: ObjectStore, day: date) -> set[str]:
-    """List the key prefixes of all blocks of a day that have an object in the store."""
-    entries = store.list(f"{manifest.BLOCK_ROOT}{day.isoformat()}/")
+    """List the key prefixes of all blocks and rollups of a day that have an object in the store."""
+    roots = (manifest.BLOCK_ROOT, manifest.ROLLUP_ROOT)
+    entries = chain.from_iterable(store.list(f"{root}{day.isoformat()}/") for root in roots)
     prefixes = {entry.key[: entry.key.rfind("/") + 1] for entry in entries}
     return {prefix for prefix in prefixes if manifest.is_key_prefix(prefix)}

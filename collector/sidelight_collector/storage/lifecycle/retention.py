@@ -48,7 +48,9 @@ _DELETION_ORDER: Final = (
     re.compile(rf"{segments.ROOT}{_DAY_PATTERN}/{_NAME_PATTERN}/samples\.parquet"),
     re.compile(rf"{segments.ROOT}{_DAY_PATTERN}/{_NAME_PATTERN}/(profiles|stacks)\.parquet"),
     re.compile(rf"{manifest.ROOT}{_DAY_PATTERN}\.json"),
-    re.compile(rf"{manifest.BLOCK_ROOT}{_DAY_PATTERN}/{_NAME_PATTERN}/({'|'.join(SCHEMAS)})\.parquet"),
+    re.compile(
+        rf"(?:{manifest.BLOCK_ROOT}|{manifest.ROLLUP_ROOT}){_DAY_PATTERN}/{_NAME_PATTERN}/({'|'.join(SCHEMAS)})\.parquet"
+    ),
     lease.KEY_PATTERN,
 )
 """Patterns of keys that the collector writes, in order of deletion.
@@ -296,20 +298,23 @@ def _measure_bytes(
                 sizes[Resolution.NOTHING] += size
             elif part_resolution <= level:
                 sizes[part_resolution] += size
+    for rollup in day_manifest.live_rollups:  # they go with the single windows of their blocks
+        is_protected = any(is_pinned(pins, day, service) for service in rollup.services)
+        sizes[Resolution.NOTHING if is_protected else Resolution.WINDOW] += rollup.bytes
     return sizes
 
 
 def _list_days(store: ObjectStore) -> list[date]:
     """List the days that have segments, blocks, a manifest or a lease, in order."""
-    roots = (segments.ROOT, manifest.BLOCK_ROOT)
+    roots = (segments.ROOT, manifest.BLOCK_ROOT, manifest.ROLLUP_ROOT)
     listed_days = (*manifest.list_days(store), *lease.list_days(store))
     return sorted({*listed_days, *chain.from_iterable(segments.list_days(store, root) for root in roots)})
 
 
 def _list_keys(store: ObjectStore, days: Iterable[date]) -> Iterator[str]:
     for day in sorted(days):
-        day_keys = (manifest.key_of(day), lease.key_of(day))
-        for root in (f"{segments.ROOT}{day}/", f"{manifest.BLOCK_ROOT}{day}/", *day_keys):
+        roots = (segments.ROOT, manifest.BLOCK_ROOT, manifest.ROLLUP_ROOT)
+        for root in (*(f"{root}{day}/" for root in roots), manifest.key_of(day), lease.key_of(day)):
             for entry in store.list(root):
                 yield entry.key
 
