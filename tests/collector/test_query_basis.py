@@ -14,7 +14,7 @@ from sidelight_collector.answers.flame import FlameGraphSide, query_flame_graph
 from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.query.data_basis import SideSummary
-from sidelight_collector.storage.hourly_rollup import merge_intervals
+from sidelight_collector.storage.rollups.hourly_rollup import merge_intervals
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.window import Quality, Window
 from tests.collector.stored_windows import asked, question, stored, window

@@ -36,7 +36,6 @@ from sidelight_collector.query.sampling_quality import (
 )
 from sidelight_collector.query.select.local_time import CalendarDays, list_calendar_days, parse_time_zone
 from sidelight_collector.query.select.matchers import get_label_column
-from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.window_endpoints import (
     count_matching_samples,
@@ -47,6 +46,7 @@ from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 from sidelight_model.endpoints.endpoint_search import NO_ENDPOINT

@@ -11,9 +11,9 @@ from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.sampling_quality import compute_share
 from sidelight_collector.query.select.matchers import get_label_column
-from sidelight_collector.query.select.pod_time import filter_process_rows
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ProfileType
 

@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.answers.catalog import VersionLifetime, list_versions
-from sidelight_collector.arrow_ops import add_columns, combine_chunks, is_equal_string, to_ints, to_strings
+from sidelight_collector.arrow_ops import (
+    add_columns,
+    combine_chunks,
+    concat_tables,
+    is_equal_string,
+    to_ints,
+    to_strings,
+)
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.query_errors import BadParameter
@@ -19,10 +26,12 @@ from sidelight_collector.query.sampling_quality import (
     summarize_quality,
 )
 from sidelight_collector.query.select.matchers import get_label_column
-from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_seconds
+from sidelight_collector.query.select.step_query import count_step_pods, list_step_pods, select_steps
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.window_endpoints import count_matching_samples, find_least_step_ns
 from sidelight_collector.query.windows import WindowQuery
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows, iter_pod_seconds
+from sidelight_collector.storage.tables import STEP_NS, STEPS
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, ProfileType
 
@@ -114,8 +123,15 @@ def query_timeline(
     """
     initial_step = step_ns or choose_step_ns(query.until_ns - query.from_ns)
     with_stacks = bool(query.endpoint_matchers)
-    selected = select_windows(context, query, with_stacks=with_stacks, step_ns=initial_step)
-    table = count_matching_samples(context, selected)
+    by_step = select_steps(context, query) if initial_step == STEP_NS else None
+    if by_step and (step_ns or choose_step_ns(query.until_ns - query.from_ns, by_step[0].table)) != STEP_NS:
+        by_step = None
+    if by_step:
+        selected, rolled_up = by_step
+    else:
+        selected = select_windows(context, query, with_stacks=with_stacks, step_ns=initial_step)
+        rolled_up = STEPS.empty_table()
+    table = selected.table if by_step else count_matching_samples(context, selected)
     least_step = find_least_step_ns(selected) if with_stacks else 0
     step = step_ns or choose_step_ns(query.until_ns - query.from_ns, table, least_step)
     first = query.from_ns // step
@@ -125,11 +141,11 @@ def query_timeline(
             f"{count} steps are more than the {max_steps} that a timeline may have",
             hint="Use a longer step or a shorter range.",
         )
-    process_rows = filter_process_rows(selected.process_windows)
-    table, process_rows = (
+    table, own_pods, rolled_up = (
         rows.append_column("step", pc.subtract(pc.divide(rows["ts"], step), first))
-        for rows in (table, process_rows)
+        for rows in (table, filter_process_rows(selected.process_windows), rolled_up)
     )
+    process_rows = filter_process_rows(table) if by_step else own_pods
     table = table.append_column("samples", add_columns(table, STATES_BY_TYPE[kind]))
     grouped = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
         [("samples", "sum"), ("windows", "sum")]
@@ -140,12 +156,19 @@ def query_timeline(
         ns[at] += sampled * period
         windows[at] += window_count
     pod_seconds, pods = [0.0] * count, [0] * count
-    steps = to_ints(process_rows["step"])
-    for row, seconds in iter_pod_seconds(process_rows, "step"):
+    steps = to_ints(own_pods["step"])
+    for row, seconds in iter_pod_seconds(own_pods, "step"):
         pod_seconds[steps[row]] += seconds
         pods[steps[row]] += 1
+    pod_columns = (rolled_up[name].to_pylist() for name in ("step", "pod_count", "pod_seconds"))
+    for at, pod_count, seconds in zip(*pod_columns, strict=True):
+        pod_seconds[at] += seconds
+        pods[at] += pod_count
     coverage, stopped_share = _compute_coverage(process_rows, count)
     ready_task_seconds, longest_ready_seconds = _compute_ready_tasks(table, count)
+    basis = build_basis([selected], kind, context.unreadable_count)
+    if by_step:
+        basis["pods"] = count_step_pods(own_pods, rolled_up)
     return {
         "type": kind.value,
         "step_seconds": step / SECOND_NS,
@@ -160,10 +183,10 @@ def query_timeline(
         "ready_task_seconds": ready_task_seconds,
         "longest_ready_seconds": longest_ready_seconds,
         "versions": [_add_rollouts(version, rollouts) for version in list_versions(table)],
-        "boosts": _list_boosts(process_rows, first, step / SECOND_NS),
+        "boosts": _list_boosts(own_pods, rolled_up, first, step / SECOND_NS),
         "modes": list_nonempty_strings(process_rows["mode"]),
         "quality": summarize_quality(table, process_rows),
-        "basis": build_basis([selected], kind, context.unreadable_count),
+        "basis": basis,
     }
 
 
@@ -172,11 +195,16 @@ def _add_rollouts(version: VersionLifetime, rollouts: Sequence[VersionRollout]) 
     return {**version, "rollouts": version_rollouts}
 
 
-def _list_boosts(process_rows: pa.Table, first: int, step_seconds: float) -> list[TriggerBoost]:
+def _list_boosts(
+    process_rows: pa.Table, rolled_up: pa.Table, first: int, step_seconds: float
+) -> list[TriggerBoost]:
     """List the boosts by the label `trigger`; `first` numbers the first step."""
-    triggers = get_label_column(process_rows, "trigger")
-    rows = process_rows.select(["step", "pod"]).append_column("trigger", triggers)
-    rows = rows.filter(pc.invert(is_equal_string(triggers, "")))
+    rows = concat_tables(
+        [
+            table.select(["step", "pod"]).append_column("trigger", get_label_column(table, "trigger"))
+            for table in (_filter_boosts(process_rows), list_step_pods(_filter_boosts(rolled_up)))
+        ]
+    )
     grouped = rows.group_by(["trigger", "step", "pod"], use_threads=False).aggregate([])
     pods: dict[tuple[str, int], set[str]] = defaultdict(set)
     columns = to_strings(grouped["trigger"]), to_ints(grouped["step"]), to_strings(grouped["pod"])
@@ -195,6 +223,10 @@ def _list_boosts(process_rows: pa.Table, first: int, step_seconds: float) -> lis
             boosts.append({"trigger": trigger, "started": started, "ended": ended, "pods": len(members)})
         previous = trigger, at
     return sorted(boosts, key=lambda boost: boost["started"])[-MAX_BOOSTS:]
+
+
+def _filter_boosts(rows: pa.Table) -> pa.Table:
+    return rows.filter(pc.invert(is_equal_string(get_label_column(rows, "trigger"), "")))
 
 
 def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | None], list[float | None]]:

@@ -14,8 +14,8 @@ from sidelight_collector.arrow_ops import (
     to_ints,
     to_strings,
 )
-from sidelight_collector.query.select.pod_time import compute_union_ns, filter_process_rows, iter_pod_time
 from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.storage.rollups.pod_time import compute_union_ns, filter_process_rows, iter_pod_time
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 

@@ -33,13 +33,13 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.query.engine.window_cells import sum_window_cells
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_time
 from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
 from sidelight_collector.statistics.inference.design import MAX_BLOCKS, MAX_ROWS, SideMatrix, assign_row
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows, iter_pod_time
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import ON_CPU_STATES

@@ -15,8 +15,8 @@ from sidelight_collector.query.sampling_quality import (
     list_nonempty_strings,
     sum_floats,
 )
-from sidelight_collector.query.select.pod_time import filter_process_rows
 from sidelight_collector.statistics.comparability.sampling_summary import PodSampling
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows
 from sidelight_model.counts import ON_CPU_STATES
 
 

@@ -31,10 +31,10 @@ from sidelight_collector.query.sampling_quality import (
     sum_floats,
     sum_seconds,
 )
-from sidelight_collector.query.select.pod_time import filter_process_rows
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.comparability.sampling_summary import MIN_COVERAGE, SamplingSummary
 from sidelight_collector.statistics.inference.design import SideMatrix
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import OFF_CPU_STATES, ON_CPU_STATES, THREAD_STATES
 from sidelight_model.gates import Condition

@@ -45,10 +45,10 @@ from sidelight_collector.query.engine.stack_text import StackWeights, resolve_st
 from sidelight_collector.query.engine.window_cells import sum_window_cells
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import find_full_matches, get_label_column, match_endpoints
-from sidelight_collector.query.select.pod_time import filter_process_rows, iter_pod_time
 from sidelight_collector.query.select.window_query import select_windows
 from sidelight_collector.query.stack_filter import EndpointPool
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows, iter_pod_time
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES
 from sidelight_model.frames import Frame, unescape_frame

@@ -23,12 +23,12 @@ from sidelight_collector.query.sampling_quality import (
     sum_seconds,
     summarize_quality,
 )
-from sidelight_collector.query.select.pod_time import filter_process_rows, sum_pod_seconds
 from sidelight_collector.query.select.window_query import deduplicate_windows
 from sidelight_collector.query.windows import (
     SelectedWindows,
     WindowQuery,
 )
+from sidelight_collector.storage.rollups.pod_time import filter_process_rows, sum_pod_seconds
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import OFF_CPU_STATES, STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
 

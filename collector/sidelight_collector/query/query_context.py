@@ -25,7 +25,14 @@ from sidelight_collector.storage.live_objects import LiveObjects, list_live_obje
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_segment
-from sidelight_collector.storage.tables import HOURS, PROFILES, ROLLUP_PARTS, SEGMENT_PARTS, SegmentPart
+from sidelight_collector.storage.tables import (
+    HOURS,
+    PROFILES,
+    ROLLUP_PARTS,
+    SEGMENT_PARTS,
+    STEPS,
+    SegmentPart,
+)
 from sidelight_model.counts import STATES
 
 _UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
@@ -40,6 +47,7 @@ VIEW_COLUMNS: Final[dict[SegmentView, tuple[str, ...]]] = {
     "hours": tuple(HOURS.names),
     "sums": ("service", "group", "period_ns", "h", *STATES),
     "daily": ("service", "group", "period_ns", "h", *STATES),
+    "steps": tuple(STEPS.names),
 }
 """The columns that queries read."""
 

@@ -8,7 +8,7 @@ segments       written by ingest
 blocks         written by compaction
 service_cuts   where blocks of many services are cut
 day_rollup     one set of sums for several blocks of a closed day
-hourly_rollup  windows rolled up by the hour
+rollups        windows rolled up by hour and by step
 manifest       the blocks of a day
 window_ids     the time in window ids, and where to look for duplicates
 live_objects   the segments and blocks that queries read

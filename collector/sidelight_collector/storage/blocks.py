@@ -34,7 +34,6 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.storage import manifest
-from sidelight_collector.storage.hourly_rollup import roll_up_windows
 from sidelight_collector.storage.manifest import Block
 from sidelight_collector.storage.objects import (
     ObjectDamaged,
@@ -44,6 +43,7 @@ from sidelight_collector.storage.objects import (
     StoreUnavailable,
     put_all,
 )
+from sidelight_collector.storage.rollups.hourly_rollup import roll_up_windows
 from sidelight_collector.storage.segments import (
     SegmentRef,
     compute_segment_name,

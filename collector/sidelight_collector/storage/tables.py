@@ -17,9 +17,11 @@ Blocks may have three more tables, which add up the others:
   period, service, version, namespace, process, thread and capture. Their place (pod, node, container) and
   other labels may differ.
 - `daily` adds up the hours of the day as well.
-- `hours` adds up `profiles` (see storage.hourly_rollup). Each of its rows has the number of its group in
-  `sums` and in `daily`. A query that selects all rows of a group reads the sums of that group instead of
-  adding up its samples.
+- `hours` adds up `profiles` (see storage.rollups.hourly_rollup). Each of its rows has the number of its
+  group in `sums` and in `daily`. A query that selects all rows of a group reads the sums of that group
+  instead of adding up its samples.
+
+`steps` of a rollup adds up `profiles` over all pods (see storage.rollups.step_rollup).
 
 docs/formats.md describes the stored format and its history.
 """
@@ -40,7 +42,7 @@ from sidelight_model.counts import FURTHER_STATES, STATES, TASK_STATES
 from sidelight_model.labels import RESERVED_LABELS
 from sidelight_model.window import TaskReadings, Window
 
-SegmentPart = Literal["profiles", "samples", "stacks", "hours", "sums", "daily"]
+SegmentPart = Literal["profiles", "samples", "stacks", "hours", "sums", "daily", "steps"]
 
 SEGMENT_PARTS: Final[tuple[SegmentPart, ...]] = ("profiles", "stacks", "samples")
 """The tables of every segment."""
@@ -50,6 +52,8 @@ ROLLUP_PARTS: Final[tuple[SegmentPart, ...]] = ("hours", "sums", "daily")
 MAX_INT: Final = 2**63 - 1
 HOUR_NS: Final = 3_600 * 10**9
 DAY_NS: Final = 24 * HOUR_NS
+STEP_NS: Final = 600 * 10**9
+"""The step of a timeline of a day."""
 
 _DICTIONARY_STRING: Final[pa.DataType] = pa.dictionary(pa.int32(), pa.string())
 _STATE_COLUMNS: Final[dict[str, pa.DataType]] = dict.fromkeys(STATES, pa.int64())
@@ -197,6 +201,26 @@ _HOUR_COLUMNS: Final[dict[str, pa.DataType]] = {
 }
 HOURS: Final = pa.schema(_HOUR_COLUMNS)
 
+STEP_KEY_COLUMNS: Final = (
+    *("service", "version", "namespace", "capture", "period_ns", "mode", "reader"),
+    "labels",
+)
+STEPS: Final = pa.schema(
+    [
+        *(HOURS.field(name) for name in STEP_KEY_COLUMNS),
+        *(
+            HOURS.field(name)
+            for name in ("ts", "end_ns", "longest_ns", "windows", "processes", *STATES, "other")
+        ),
+        *(HOURS.field(name) for name in ("covered_ns", "ticking_ns", "stopped_ns", "stopping_ns")),
+        *(HOURS.field(name) for name in ("attempts", "failed", "paused_ns", "stops", "longest_stop_ns")),
+        *(HOURS.field(name) for name in ("errors", "reduced", "task_readings", "longest_ready_ns")),
+        pa.field("pods", pa.list_(_DICTIONARY_STRING)),
+        pa.field("pod_count", pa.int64()),
+        pa.field("pod_seconds", pa.float64()),
+    ]
+)
+
 SCHEMAS: Final[dict[SegmentPart, pa.Schema]] = {
     "profiles": PROFILES,
     "stacks": STACKS,
@@ -204,6 +228,7 @@ SCHEMAS: Final[dict[SegmentPart, pa.Schema]] = {
     "hours": HOURS,
     "sums": SUMS,
     "daily": DAILY,
+    "steps": STEPS,
 }
 
 

@@ -3,6 +3,6 @@
 window_query   select the windows of each side, each window once
 matchers       evaluate selectors
 observed_time  when versions and sides were observed
-pod_time       pod-seconds
+step_query     select rolled-up steps of a timeline
 local_time     hours and days of a time zone
 """

@@ -41,7 +41,7 @@ from sidelight_collector.query.query_context import QueryContext, SegmentUnreada
 from sidelight_collector.query.query_errors import BadParameter
 from sidelight_collector.query.select.matchers import filter_by_selector, find_matching_values
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
-from sidelight_collector.storage.hourly_rollup import WINDOW_ROW_SCHEMA, build_window_rows
+from sidelight_collector.storage.rollups.hourly_rollup import WINDOW_ROW_SCHEMA, build_window_rows
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
@@ -49,10 +49,10 @@ from sidelight_collector.storage.window_ids import list_id_hours
 from sidelight_model.selectors import ENDPOINT_LABEL, Selector
 
 _SEGMENT_FIELD: Final = pa.field("segment", pa.int32())
-_ROW_SCHEMA: Final = pa.schema([*WINDOW_ROW_SCHEMA, _SEGMENT_FIELD])
+ROW_SCHEMA: Final = pa.schema([*WINDOW_ROW_SCHEMA, _SEGMENT_FIELD])
 _EMPTY_HOURS: Final = pa.schema(
     [
-        *_ROW_SCHEMA,
+        *ROW_SCHEMA,
         pa.field("apart", pa.bool_()),
         pa.field("daily", pa.bool_()),
         pa.field("key", pa.int32()),
@@ -111,7 +111,9 @@ def _choose_rollups(context: QueryContext, sides: Sequence[WindowQuery]) -> list
     """
     prefixes = {ref.key_prefix for side in sides for ref in _list_blocks_and_segments(context, side)}
     rollups = {ref for side in sides for ref in context.list_rollups(side.from_ns, side.until_ns)}
-    return sorted(ref for ref in rollups if 2 * len(ref.covered & prefixes) >= len(ref.covered))
+    return sorted(
+        ref for ref in rollups if "sums" in ref.parts and 2 * len(ref.covered & prefixes) >= len(ref.covered)
+    )
 
 
 class _SideSelection:
@@ -205,7 +207,7 @@ class _SideSelection:
         if key not in self._context.raw_windows:
             self._context.raw_windows[key] = self._read_raw_windows(split_hours)
         raw_windows, window_counts = self._context.raw_windows[key]
-        table = concat_tables([raw_windows, rows.select(_ROW_SCHEMA.names)])
+        table = concat_tables([raw_windows, rows.select(ROW_SCHEMA.names)])
         selected, process_windows = apply_selector(table, self._query.selector)
         hours = {self._refs[at]: table for at, table in self._hour_tables.items()}
         return SelectedWindows(selected, process_windows, self._refs, window_counts, hours, unresolved)
@@ -235,7 +237,7 @@ class _SideSelection:
     def _read_raw_windows(self, split_hours: Set[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
         """Read single windows of blocks in the split hours, and of segments in all hours.
 
-        Returns a table of _ROW_SCHEMA, and the number of windows of each segment that was read.
+        Returns a table of ROW_SCHEMA, and the number of windows of each segment that was read.
         """
         split_values = _to_int64_array(split_hours)
         to_read = []
@@ -262,7 +264,7 @@ class _SideSelection:
         if any(at in summed and self._refs[at] not in window_counts for at in to_read):
             raise SegmentUnreadable
         if not tables:
-            return _ROW_SCHEMA.empty_table(), window_counts
+            return ROW_SCHEMA.empty_table(), window_counts
         table = concat_tables(tables)
         is_selected = _is_in_range(table["ts"], self._query)
         if self._hour_tables:

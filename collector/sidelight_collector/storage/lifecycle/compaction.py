@@ -51,7 +51,7 @@ from sidelight_collector.storage.manifest import Block, DayState, ManifestVersio
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight_collector.storage.service_cuts import NAME_DIGITS, find_shared_digits
-from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS
+from sidelight_collector.storage.tables import ROLLUP_PARTS, SegmentPart
 from sidelight_collector.storage.window_ids import list_id_hours
 
 MAX_BLOCKS_PER_MERGE: Final = 32
@@ -432,8 +432,12 @@ class Compaction:
             self._metrics.compaction_deleted.inc()
             return
         # `samples` first: a segment without it does not count.
-        others = SEGMENT_PARTS if key.startswith(ROOT) else [part for part in SCHEMAS if part != "samples"]
-        parts = ["samples", *(part for part in others if part != "samples")]
+        of_segment: tuple[SegmentPart, ...] = ("samples", "profiles", "stacks")
+        parts = {
+            ROOT: of_segment,
+            manifest.BLOCK_ROOT: (*of_segment, *ROLLUP_PARTS),
+            manifest.ROLLUP_ROOT: ("stacks", *ROLLUP_PARTS, "steps"),
+        }[key[: key.index("/", len("v1/")) + 1]]
         for part in parts:
             self._store.delete(f"{key}{part}.parquet")
         self._metrics.compaction_deleted.inc(len(parts))

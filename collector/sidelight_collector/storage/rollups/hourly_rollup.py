@@ -149,8 +149,12 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
     row_keys = table.select([*ROW_KEY_COLUMNS, "hour"])
     for name in ("labels", "missing_states"):
         row_keys = row_keys.append_column(name, _encode_as_json(table[name]))
-    number = factorize_rows(row_keys)
-    table = table.append_column("number", number)
+    columns = add_up_rows(table.append_column("number", factorize_rows(row_keys)))
+    return pa.table({name: columns[name] for name in HOURS.names}, schema=HOURS)
+
+
+def add_up_rows(table: pa.Table) -> dict[str, Any]:
+    """Add up rows with the same `number`, counted from 0; return the columns of `hours`."""
     process_rows = table.filter(pc.greater(table["processes"], pa.scalar(0)))
     window_sums = table.group_by("number", use_threads=False).aggregate(
         [
@@ -165,7 +169,7 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
     window_sums, first_windows = sort_table(window_sums, ["number"]), drop_duplicates(table, ["number"])
     at = pc.index_in(combine_chunks(window_sums["number"]), value_set=combine_chunks(process_sums["number"]))
     list_columns = _build_list_columns(process_rows, len(window_sums))
-    columns: dict[str, Any] = {
+    return {
         **{
             name: first_windows[name]
             for name in (*ROW_KEY_COLUMNS, "labels", "missing_states", "hour", "group", "day")
@@ -179,7 +183,6 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
         "longest_stop_ns": _take_or_default(process_sums["longest_stop_ns_max"], at, 0),
         **list_columns,
     }
-    return pa.table({name: columns[name] for name in HOURS.names}, schema=HOURS)
 
 
 def merge_intervals(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
