@@ -282,9 +282,8 @@ def load_view(store: ObjectStore, ref: SegmentRef, view: SegmentView) -> pa.Tabl
     """Load the columns of a view in one chunk. Raises ArrowInvalid if one is missing."""
     stored = _part_of(view)
     table = read_segment(store, ref, stored, VIEW_COLUMNS[view])
-    absent = [name for name in VIEW_COLUMNS[view] if name not in table.column_names]
-    if absent:
-        raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(absent)}")
+    if absent := frozenset(VIEW_COLUMNS[view]).difference(table.column_names):
+        raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(sorted(absent))}")
     return table.unify_dictionaries().combine_chunks()
 
 

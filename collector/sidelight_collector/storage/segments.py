@@ -225,7 +225,8 @@ def _open_parquet(content: bytes, key: str) -> pq.ParquetFile:
 
 def _require_columns(table: pa.Table, names: list[str], key: str) -> pa.Table:
     completed = add_missing_columns(table, names)
-    absent = [name for name in names if name not in completed.column_names]
+    stored = frozenset(completed.column_names)
+    absent = [name for name in names if name not in stored]
     if absent:
         raise ObjectDamaged(key, f"it has no column {', '.join(absent)}")
     return completed

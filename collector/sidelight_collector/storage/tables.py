@@ -259,7 +259,8 @@ def add_missing_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     The added columns hold 0, an empty list or an empty string, and `missing_states` names the added states.
     The result has the columns `names` in this order, except those that are neither stored nor optional.
     """
-    absent = [name for name in names if name in _OPTIONAL_COLUMNS and name not in table.column_names]
+    stored = frozenset(table.column_names)
+    absent = [name for name in names if name in _OPTIONAL_COLUMNS and name not in stored]
     if not absent:
         return table
     for name in absent:

@@ -44,6 +44,8 @@ def iter_pod_time(rows: pa.Table, *keys: str) -> Iterator[tuple[int, float, int]
 
     The last number is the time that windows cover, whatever their coverage.
     """
+    if not len(rows):
+        return
     group_ids = factorize_rows(rows.select([*keys, "namespace", "pod"]))
     covered = pc.subtract(pc.add(rows["duration_ns"], rows["covered_ns"]), rows["ticking_ns"])
     table = pa.table(
