@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import xxhash
 
+from sidelight_collector.arrow_ops import repeat_value
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_collector.storage.checksum import add_checksum, is_intact
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore, put_all
@@ -35,11 +36,14 @@ from sidelight_collector.storage.tables import (
     add_missing_columns,
     build_hashed_segment_tables,
 )
+from sidelight_model.counts import STATES
 from sidelight_model.window import Window
 
 ROOT: Final = "v1/l0/"
 ROWS_PER_GROUP: Final = 1 << 19
 ZSTD_LEVEL: Final = 3
+MIN_ZERO_ROWS: Final = 1 << 16
+"""Rows from which on columns of states without samples are not decoded."""
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
 _COMMIT_KEY_PATTERN: Final = re.compile(
@@ -204,13 +208,34 @@ def read_row_groups(
     except ObjectDamaged:
         file = _open_parquet(store.get(key), key)  # the damage may have happened in transit
     try:
-        if file.num_row_groups <= 1:
+        if file.num_row_groups <= 1 and file.metadata.num_rows < MIN_ZERO_ROWS:
             yield _require_columns(file.read(columns=names, use_threads=False), names, key)
         else:
             for at in range(file.num_row_groups):
-                yield _require_columns(file.read_row_group(at, names, use_threads=False), names, key)
+                yield _require_columns(_read_row_group(file, at, names), names, key)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
+
+
+def _read_row_group(file: pq.ParquetFile, at: int, names: list[str]) -> pa.Table:
+    """Read a row group; columns of states that are 0 in all rows share one array."""
+    group = file.metadata.row_group(at)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    zeros = {
+        column.path_in_schema
+        for column in columns
+        if column.path_in_schema in STATES
+        and (known := column.statistics)
+        and known.has_min_max
+        and known.min == known.max == 0
+        and known.null_count == 0
+    }.intersection(names)
+    table = file.read_row_group(at, [name for name in names if name not in zeros], use_threads=False)
+    shared = repeat_value(0, pa.int64(), len(table))
+    for name in zeros:
+        table = table.append_column(name, shared)
+    stored = frozenset(table.column_names)
+    return table.select([name for name in names if name in stored])
 
 
 def _open_parquet(content: bytes, key: str) -> pq.ParquetFile:
