@@ -125,8 +125,8 @@ def test_endpoints_of_a_service_are_listed_filtered_and_group_the_graph(shop: st
     assert boxes(page)
     page.get_by_text("Endpoints ▾", exact=True).click()
     table = page.get_by_role("region", name="Table of endpoints")
-    expect(table.get_by_role("row").nth(1)).to_have_text(re.compile(r"cart \(shop.py\).*60\.0 %.*flask"))
-    expect(table.get_by_role("row").filter(has_text="no endpoint")).to_contain_text("20.0 %")
+    expect(table.get_by_role("row").nth(1)).to_have_text(re.compile(r"cart \(shop.py\).*60\.00 %.*flask"))
+    expect(table.get_by_role("row").filter(has_text="no endpoint")).to_contain_text("20.00 %")
     page.get_by_role("button", name="Group the graph by endpoint").click()
     expect(page).to_have_url(re.compile("endpoints=1"))
     names = ["pay (shop.py)", "cart (shop.py)"]

@@ -127,8 +127,8 @@ def test_the_table_has_the_graphs_numbers_and_leads_back_to_it(shop: str, open_p
     expect(rows.first).to_contain_text("loop jinja2/runtime.py")
     assert [re.sub(r"\s+", " ", text).strip() for text in rows.all_inner_texts()][
         1
-    ] == "query shop/db.py sandwich ⋯ shop 3.60 s 37.50 % 3.60 s 37.50 %"
-    page.get_by_role("button", name="Total").click()
+    ] == "query shop/db.py sandwich ⋯ shop 37.50 % 3.60 s 37.50 % 3.60 s"
+    page.get_by_role("button", name="% total").click()
     expect(rows.first).to_contain_text("handle shop/views.py")
     page.get_by_role("button", name="query shop/db.py").click()
     expect(page.locator(".matched")).to_contain_text("1 frame · 37.5 %")

@@ -304,7 +304,7 @@ def test_the_parts_that_open_break_no_rule_and_fit_a_phone(shop: str, open_page:
     assert violations(page, axe) == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Unfold the timeline").click()
-    page.get_by_role("slider", name="CPU cores per pod").focus()
+    page.get_by_role("slider", name="CPU per pod").focus()
     page.keyboard.press("End")
     page.keyboard.press("Shift+ArrowLeft")
     expect(page.get_by_role("group", name="Selected range")).to_be_visible()

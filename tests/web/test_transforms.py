@@ -217,9 +217,9 @@ def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, op
     rows = page.locator(".lines tbody tr")
     expect(rows).to_have_count(3)
     assert [re.sub(r"\s+", " ", text) for text in rows.all_inner_texts()] == [
-        f"shop/views.py:40 {NONE} {NONE} 4.80 s 29.63 % Copy",
-        f"shop/views.py:41 {NONE} {NONE} 9.60 s 59.26 % Copy",
-        f"shop/views.py:44 {NONE} {NONE} 1.80 s 11.11 % Copy",
+        f"shop/views.py:40 {NONE} {NONE} 29.63 % 4.80 s Copy",
+        f"shop/views.py:41 {NONE} {NONE} 59.26 % 9.60 s Copy",
+        f"shop/views.py:44 {NONE} {NONE} 11.11 % 1.80 s Copy",
     ]
     expect(page.locator(".lines .basis")).to_contain_text("No source code is stored")
     page.keyboard.press("s")
@@ -245,7 +245,7 @@ def test_rows_act_by_keyboard_and_sort_by_any_column(shop: str, open_page: Open)
     rows = page.locator(".panel tbody tr")
     expect(rows).to_have_count(6)
     columns = (("Function", "cached shop/cache.py"), ("Function", "render jinja2/runtime.py"))
-    for column, first in (*columns, ("Package", "main app.py"), ("Total", HANDLE), ("Self", "loop")):
+    for column, first in (*columns, ("Package", "main app.py"), ("% total", HANDLE), ("% self", "loop")):
         page.get_by_role("columnheader", name=column).get_by_role("button").click()
         expect(rows.first).to_contain_text(first.replace(" (", " ").replace(")", ""))
     rows.first.locator("button.name").focus()
@@ -346,6 +346,12 @@ def test_table_and_graph_point_at_the_same_function(shop: str, open_page: Open) 
     page.locator("#search").press("Escape")
     page.get_by_role("columnheader", name="Function").get_by_role("button").click()
     assert given(page, "sort") == "+name"
+    # Both have one order, whichever of them it is chosen in.
+    order = [each.split(" ")[1] for each in outline(page)]
+    assert order.index("cached") < order.index("query") < order.index("render")
+    page.locator("details.direction summary").click()
+    page.get_by_role("radio", name="Heaviest first").click()
+    expect(page.get_by_role("columnheader", name="% total")).to_have_attribute("aria-sort", "descending")
 
 
 def test_call_tree_is_read_and_walked_by_keyboard(shop: str, open_page: Open) -> None:

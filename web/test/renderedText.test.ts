@@ -11,7 +11,7 @@ import { ComparabilityChecks, RemedyButton } from "../src/components/verdict/Com
 import { CulpritRows } from "../src/components/verdict/CulpritTable.tsx";
 import { SecondaryEffects } from "../src/components/verdict/SecondaryEffects.tsx";
 import { VerdictLine, VerdictReasons } from "../src/components/verdict/VerdictCard.tsx";
-import { ServiceRow } from "../src/components/services/ServiceTable.tsx";
+import { rateFormats, ServiceRow } from "../src/components/services/ServiceTable.tsx";
 import { START } from "../src/lib/url.ts";
 import type { OverviewAnswer, VersionColumns } from "../src/api/grids.ts";
 import { compareVersions } from "../src/viewmodels/serviceList.ts";
@@ -141,7 +141,7 @@ const service = (current: VersionColumns, previous: VersionColumns, changes: Par
   current, previous, label: null, omitted: 0, from: NOW - 3600, until: NOW, basis: BASIS, ...changes,
 });
 const row = (answer: OverviewAnswer, found?: Deploy) =>
-  draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: 2, trend: null });
+  draw(ServiceRow, { answer, index: 0, at: 0, change: compareVersions(answer, 0), deploy: found, maximum: 2, formats: rateFormats(answer), trend: null });
 
 test("a service's row says what the comparison of its latest deploy found", () => {
   const cases: [Deploy["state"], Direction, string][] = [
@@ -172,7 +172,7 @@ test("a service's row makes no claim about a change that was not compared", () =
 
 test("a service's row tells the cost of all pods from that of one, and how far a version is rolled out", () => {
   const cells = textsOf(row(service(of("v2", 9, 1, { pods_now: [1] }), of("v1", 9, 1), { seconds: [5], pod_seconds: [10] })), "td");
-  assert.deepEqual(cells.slice(1, 3), ["1.50", "0.500"]);
+  assert.deepEqual(cells.slice(1, 3), ["1.5", "500"]);
   assert.equal(cells[5], "1/4 pods have the current version");
   assert.match(cells[4], /^v2 \(/);
 });

@@ -284,6 +284,7 @@ class CaptureRoutes:
             "attach": capture_request.attach,
             "requested_by": capture.requested_by,
             "created": _format_time(capture.created_at),
+            "waits_until": _format_time(capture.created_at + self._policy.claim_timeout_seconds),
             "expires": _format_time(capture.created_at + self._policy.retention_days * 86_400),
             "ended": _format_time(capture.outcome.at) if capture.outcome else None,
             "state": progress.state,

@@ -1699,6 +1699,11 @@ export interface components {
             readonly created: string;
             /**
              * Format: date-time
+             * @description Until when it waits for sidecars to take it.
+             */
+            readonly waits_until: string;
+            /**
+             * Format: date-time
              * @description When the capture and its recordings are deleted. Its windows stay.
              */
             readonly expires: string;
@@ -6345,6 +6350,7 @@ export interface operations {
                      *           "timeline": true,
                      *           "requested_by": "",
                      *           "created": "2026-11-21T09:30:00Z",
+                     *           "waits_until": "2026-11-21T09:31:00Z",
                      *           "expires": "2026-11-28T09:30:00Z",
                      *           "ended": null,
                      *           "state": "sampling",
@@ -6422,6 +6428,7 @@ export interface operations {
                      *       "timeline": true,
                      *       "requested_by": "",
                      *       "created": "2026-11-21T09:30:00Z",
+                     *       "waits_until": "2026-11-21T09:31:00Z",
                      *       "expires": "2026-11-28T09:30:00Z",
                      *       "ended": null,
                      *       "state": "sampling",
@@ -6510,6 +6517,7 @@ export interface operations {
                      *       "timeline": true,
                      *       "requested_by": "",
                      *       "created": "2026-11-21T09:30:00Z",
+                     *       "waits_until": "2026-11-21T09:31:00Z",
                      *       "expires": "2026-11-28T09:30:00Z",
                      *       "ended": null,
                      *       "state": "sampling",
@@ -6631,6 +6639,7 @@ export interface operations {
                      *       "timeline": true,
                      *       "requested_by": "",
                      *       "created": "2026-11-21T09:30:00Z",
+                     *       "waits_until": "2026-11-21T09:31:00Z",
                      *       "expires": "2026-11-28T09:30:00Z",
                      *       "ended": null,
                      *       "state": "sampling",
@@ -6767,6 +6776,7 @@ export interface operations {
                      *       "timeline": true,
                      *       "requested_by": "",
                      *       "created": "2026-11-21T09:30:00Z",
+                     *       "waits_until": "2026-11-21T09:31:00Z",
                      *       "expires": "2026-11-28T09:30:00Z",
                      *       "ended": null,
                      *       "state": "sampling",

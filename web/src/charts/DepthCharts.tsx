@@ -96,7 +96,7 @@ function Axes({ deepest, highest, label }: { deepest: number; highest: number; l
       {[0, 0.25, 0.5, 0.75, 1].map((part) => (
         <g key={part}>
           <line x1={LEFT} x2={WIDTH - RIGHT} y1={yAt(part)} y2={yAt(part)} />
-          <text x={LEFT - 5} y={yAt(part) + 4} text-anchor="end">{percent(part * highest, highest <= 0.1 ? 1 : 0).replace(" ", "")}</text>
+          <text x={LEFT - 5} y={yAt(part) + 4} text-anchor="end">{percent(part * highest, highest <= 0.1 ? 1 : 0)}</text>
         </g>
       ))}
       {ticks.map((tick) => <text key={tick} x={xAt(tick / deepest)} y={HEIGHT - BOTTOM + 17} text-anchor="middle">{tick}</text>)}

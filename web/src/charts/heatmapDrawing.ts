@@ -13,6 +13,8 @@ export interface Grid {
   readonly step?: number;
   /** What decides the colour, by row and column; null where nothing was watched. */
   readonly value: readonly (readonly (number | null)[])[];
+  /** What makes a value a number of the unit. */
+  readonly scale: number;
   readonly unit: string;
   /** All that is known of a cell, in words. */
   describe(cell: Cell): string;
@@ -38,7 +40,7 @@ const TOP = 24;
 const MIN_CELL_PIXELS = 4;
 
 export function geometry(rows: number, columns: number, width: number): Geometry {
-  const gutter = Math.round(Math.min(Math.max(width * 0.22, 64), 220));
+  const gutter = Math.round(Math.min(Math.max(width * 0.22, 120), 220));
   const wide = Math.max((width - gutter) / Math.max(columns, 1), MIN_CELL_PIXELS);
   return { gutter, top: TOP, wide, high: ROW_PIXELS, width: gutter + wide * columns, height: TOP + ROW_PIXELS * rows };
 }

@@ -77,6 +77,13 @@ export function timeColumn(most: number): Format {
   return scaledColumn(1 / size, unit === "µs" ? 0 : 2, ` ${unit}`);
 }
 
+/** Values of which the smallest has two digits, and all the same decimals: at most so many. */
+export function evenColumn(values: Iterable<number | null>, scale = 1, mostDecimals = 3): Format {
+  let least = Number.POSITIVE_INFINITY;
+  for (const value of values) if (value) least = Math.min(least, Math.abs(value * scale));
+  return scaledColumn(scale, Number.isFinite(least) ? Math.min(Math.max(1 - Math.floor(Math.log10(least)), 0), mostDecimals) : 0, "");
+}
+
 /** Shares of a whole, from 0 to 1. */
 export const shareColumn: Format = scaledColumn(100, 2, " %");
 
@@ -110,6 +117,6 @@ function scaledColumn(scale: number, decimals: number, unit: string): Format {
   return (value) => {
     if (value === 0) return "–";
     const shown = value * scale;
-    return `${shown < least / 2 ? `<${least.toFixed(decimals)}` : shown.toFixed(decimals)}${unit}`;
+    return `${shown < least / 2 ? `<${least.toFixed(decimals)}` : shown.toFixed(decimals).replace(/\B(?=(\d{3})+(\.|$))/g, ",")}${unit}`;
   };
 }

@@ -128,6 +128,19 @@ export function formatUtcOffset(seconds: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.abs(minutes) / 60)}:${pad(Math.abs(minutes) % 60)}`;
 }
 
+/** A sentence of the collector with its UTC times in the zone in use. */
+export function inShownZone(text: string): string {
+  if (!text.includes("UTC")) return text;
+  let zone = "UTC";
+  return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d)(?:( ?– ?)(?:(\d{4}-\d\d-\d\d) )?(\d\d:\d\d))?/g, (_, day: string, time: string, joint: string | undefined, lastDay: string | undefined, lastTime: string) => {
+    const [from, until] = [`${day}T${time}Z`, `${lastDay ?? day}T${lastTime}Z`].map((moment) => Date.parse(moment) / 1000);
+    zone = formatUtcOffset(from);
+    const start = formatClock(from).slice(0, 16);
+    const end = joint === undefined ? "" : formatClock(until).slice(0, 16);
+    return end === "" ? start : `${start}${joint}${lastDay === undefined && end.slice(0, 10) === start.slice(0, 10) ? end.slice(11) : end}`;
+  }).replaceAll("UTC", () => zone);
+}
+
 export const formatWithZone = (seconds: number): string => `${formatClock(seconds)} ${formatUtcOffset(seconds)}`;
 
 /** A wider range to try when this one is empty: 7 days, then 30; null if this one covers both. */

@@ -41,7 +41,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
     <>
       <section class="panel" aria-label={strings.progress}>
         <CaptureSteps capture={capture} />
-        {capture.state === "queued" && capture.problem === "" && <p>{strings.waitingForSidecar(<bdi>{capture.service.slice(0, 100)}</bdi>)}</p>}
+        {capture.state === "queued" && capture.problem === "" && <p>{strings.waitingForSidecar(<bdi>{capture.service.slice(0, 100)}</bdi>, Math.max(toEpochSeconds(capture.waits_until) - Date.now() / 1000, 0))}</p>}
         {capture.state === "sampling" && (
           <div class="row">
             <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label={strings.sampledSoFar} />
@@ -157,7 +157,7 @@ function PodTable({ parts, isOver }: { parts: readonly CapturePart[]; isOver: bo
     <>
       <section class="panel" aria-labelledby="parts-title">
         <h2 id="parts-title">{strings.pods}</h2>
-        <Table label={strings.tableOfPods} heads={[strings.pod, strings.state, strings.samplesColumn, strings.failedTicks, strings.whatHappened]}>
+        <Table label={strings.tableOfPods} className="cards" heads={[strings.pod, strings.state, strings.samplesColumn, strings.failedTicks, strings.whatHappened]}>
               {parts.map((part) => (
                 <tr key={part.agent}>
                   <th scope="row"><bdi>{(part.labels.pod ?? part.agent).slice(0, 200)}</bdi></th>

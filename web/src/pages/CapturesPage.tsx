@@ -127,14 +127,14 @@ function SidecarTable({ answer: { agents, total } }: { answer: AgentsAnswer }) {
   const name = ({ labels }: Agent) => labels.service + labels.pod;
   return (
     <>
-      <Table label={strings.tableOfSidecars} heads={[strings.service, strings.pod, strings.version, strings.status, strings.lastSeen]}>
+      <Table label={strings.tableOfSidecars} className="cards" heads={[strings.service, strings.pod, strings.version, strings.status, strings.lastContact]}>
         {[...agents].sort((a, b) => (name(a) < name(b) ? -1 : 1)).map((agent) => (
           <tr key={agent.agent}>
             <th scope="row"><bdi>{agent.labels.service.slice(0, 200)}</bdi></th>
             <td><bdi>{agent.labels.pod ?? agent.agent}</bdi>{agent.labels.pod && describeObstacle(agent) === "" && <>{" "}<button type="button" class="flat" onClick={() => openCapture({ service: agent.labels.service, pods: [agent.labels.pod] })}>{strings.captureHeading}<span class="unseen">{" "}{agent.labels.pod}</span></button></>}</td>
             <td><bdi>{agent.labels.version}</bdi></td>
             <td>{describeObstacle(agent) === "" ? strings.ready : <>⚠ {describeObstacle(agent)} <span class="quiet">{agent.hint}</span></>}</td>
-            <td class="line">{formatAgo(toEpochSeconds(agent.last_seen), now)}</td>
+            <td class="line" data-head={strings.lastContact}>{formatAgo(toEpochSeconds(agent.last_seen), now)}</td>
           </tr>
         ))}
       </Table>
@@ -147,7 +147,7 @@ function CaptureTable({ captures }: { captures: readonly CaptureAnswer[] }) {
   if (captures.length === 0) return <p>{strings.noCapturesYet}</p>;
   const now = Date.now() / 1000;
   return (
-    <Table label={strings.tableOfCaptures} heads={[strings.started, strings.service, strings.state, strings.podsColumn, strings.secondsColumn, strings.samplesColumn]}>
+    <Table label={strings.tableOfCaptures} className="cards" heads={[strings.started, strings.service, strings.state, strings.podsColumn, strings.secondsColumn, strings.samplesColumn]}>
       {captures.map((capture) => (
         <tr key={capture.id}>
           <th scope="row" class="line" title={formatWithZone(toEpochSeconds(capture.created))}><Link to={capturePlace(capture.id)}>{formatAgo(toEpochSeconds(capture.created), now)}</Link></th>

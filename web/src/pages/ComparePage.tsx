@@ -13,7 +13,7 @@ import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { useSharedView } from "../components/controls/sharedView.ts";
 import { NotesButton } from "../components/notes/NotesButton.tsx";
 import { useServiceNotes } from "../components/notes/serviceNotes.ts";
-import { rfc3339, toEpochSeconds } from "../lib/times.ts";
+import { inShownZone, rfc3339, toEpochSeconds } from "../lib/times.ts";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
 import { TYPE_NAMES } from "../components/answer/EmptyState.tsx";
 import { PrunedNotice } from "../components/answer/PrunedNotice.tsx";
@@ -70,7 +70,7 @@ function ComparisonView({ answer, isCurrent }: { answer: FlameAnswer; isCurrent:
   if (isCurrent && (sides.some(({ pods }) => pods === 0) || sides.every(({ samples }) => samples === 0))) {
     const isUnseen = sides.every(({ pods }) => pods === 0);
     const missing = sides.flatMap(({ pods, samples }, at) => (pods === 0 || samples === 0 ? [names[at]] : []));
-    return <EmptyComparison title={strings.noSamplesOf(TYPE_NAMES[type], missing.join(" and "))} text={isUnseen ? strings.neitherSideHasWindows : (verdict?.summary ?? "")} hint={ranges?.text} isUnseen={isUnseen} hasOtherTypes={!isUnseen} />;
+    return <EmptyComparison title={strings.noSamplesOf(TYPE_NAMES[type], missing.join(" and "))} text={isUnseen ? strings.neitherSideHasWindows : (verdict?.summary ?? "")} hint={ranges && inShownZone(ranges.text)} isUnseen={isUnseen} hasOtherTypes={!isUnseen} />;
   }
   const notices = dataQualityNotices(verdict ? [] : sides, verdict ? [] : ["A", "B"], answer.basis);
   const isNotComparable = verdict?.direction === "not_comparable";

@@ -3,7 +3,8 @@ import { useAnswer } from "../api/useAnswer.ts";
 import { apiUrl } from "../api/request.ts";
 import type { SidecarsAnswer, WorkloadsAnswer } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
-import { percent, seconds } from "../lib/numbers.ts";
+import { percent } from "../lib/numbers.ts";
+import { shareColumn, timeColumn, type Format } from "../lib/quantities.ts";
 import { formatAgo, formatWithZone } from "../lib/times.ts";
 import { onPage } from "../lib/url.ts";
 import type { CoverageState } from "../lib/viewOptions.ts";
@@ -103,8 +104,8 @@ function NamespaceTable({ groups }: { groups: ReturnType<typeof groupCoverage> }
           <tr key={`${cluster} ${namespace}`}>
             {hasClusters && <td data-head={strings.cluster}><bdi>{cluster || strings.none}</bdi></td>}
             <th scope="row"><Link to={{ ...place.value, q: namespace }}><bdi>{namespace || strings.noNamespace}</bdi></Link></th>
-            <td class="number">{percent(profiledShare(pods) ?? 0, 0)} <CoverageBar pods={pods} /></td>
-            <td class="number" data-head={strings.podsHead.slice(1)}>{count(pods.total)}</td>
+            <td class="number">{shareColumn(profiledShare(pods) ?? 0)} <CoverageBar pods={pods} /></td>
+            <td class="number">{count(pods.total)}</td>
             <td>{describeStates(pods)}</td>
           </tr>
         ))}
@@ -121,6 +122,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
   const [isWhole, setWhole] = useState(false);
   useKeys({ "/": () => document.querySelector<HTMLInputElement>("#search")?.focus() });
   const shown = isWhole ? rows : rows.slice(0, SHOWN_ROWS);
+  const formatStop = timeColumn(1e6 * Math.max(...rows.map(({ longestStop }) => longestStop ?? 0)));
   return (
     <section class="panel" aria-labelledby="workloads-title">
       <div class="tools">
@@ -133,7 +135,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
       </div>
       {rows.length === 0 ? <p>{strings.noWorkloadMatches} {isFiltered && <button type="button" onClick={() => change({ q: "", state: "" })}>{strings.removeFilters}</button>}</p> : (
         <Table label={strings.tableOfWorkloads} className="cards" heads={[strings.service, strings.workload, strings.profiledHead, strings.missingHead, strings.sidecar, strings.overheadHead, strings.failedTicksHead, strings.lastWindowHead, strings.whatToDo]}>
-          {shown.map((row) => <WorkloadRow key={row.key} row={row} until={until} />)}
+          {shown.map((row) => <WorkloadRow key={row.key} row={row} until={until} formatStop={formatStop} />)}
         </Table>
       )}
       {rows.length > shown.length && <p><button type="button" onClick={() => setWhole(true)}>{strings.showAllRows(rows.length)}</button></p>}
@@ -141,19 +143,19 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
   );
 }
 
-function WorkloadRow({ row, until }: { row: CoverageRow; until: number }) {
+function WorkloadRow({ row, until, formatStop }: { row: CoverageRow; until: number; formatStop: Format }) {
   const { pods, namespace, service, workload, kind, lastSeen } = row;
   const command = commandOfHint(row.hint, namespace);
   return (
     <tr>
       <th scope="row"><Link to={onPage(place.value, "service", { service, query: "" })} title={service}><bdi>{service.slice(0, 100)}</bdi></Link></th>
       <td><bdi>{namespace === "" ? "" : `${namespace}/`}{workload || <span class="quiet">{strings.reportedBySidecars}</span>}</bdi> {kind !== "" && kind !== "Deployment" && <span class="quiet">{kind}</span>}</td>
-      <td class="number" data-head={strings.profiledHead.slice(1)}>{count(pods.profiled)}/{count(pods.total)}</td>
+      <td class="number">{count(pods.profiled)}/{count(pods.total)}</td>
       <td title={row.problem}>{row.isExpected || pods.no_sidecar === 0 ? describeStates(pods) : <span class="quiet">{strings.notExpected}</span>}</td>
       <td data-head={strings.sidecar}><bdi>{row.samplers.join(", ") || strings.none}</bdi> <span class="quiet">{row.modes.join(", ")}{row.byAgent > 0 && <> {strings.byAgent(row.byAgent)}</>}</span></td>
-      <td class="number" data-head={strings.overheadHead.slice(1)} title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(percent(row.stoppedShare, 2), seconds(row.longestStop ?? 0))}</td>
-      <td class="number" data-head={strings.failedTicksHead.slice(1)}>{row.failedShare === null ? strings.none : percent(row.failedShare)}</td>
-      <td class="number" data-head={strings.lastWindowHead.slice(1)} title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>
+      <td class="number" title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(shareColumn(row.stoppedShare), formatStop(1e6 * (row.longestStop ?? 0)))}</td>
+      <td class="number">{row.failedShare === null ? strings.none : shareColumn(row.failedShare)}</td>
+      <td class="number" title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>
       <td>
         <span class="row">
           {command !== "" && <CopyButton text={() => command} what={strings.command} title={`${row.problem}\n${command}`}>{strings.copyCommand}</CopyButton>}

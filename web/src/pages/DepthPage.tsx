@@ -10,6 +10,7 @@ import { pathKeyName } from "../flamegraph/tree/focus.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { percent, short, confidenceLabel } from "../lib/numbers.ts";
+import { shareColumn } from "../lib/quantities.ts";
 import { count } from "../strings/counts.ts";
 import { StackComposition } from "../components/depth/StackComposition.tsx";
 import { Link } from "../components/ui/Controls.tsx";
@@ -114,7 +115,7 @@ function DepthDistribution({ answer, isCurrent, url, parts, verdict }: {
             <Ecdf {...chart} gapAt={gap?.depth ?? null} summary={strings.cumulativeDistributionDescription(summary, gapText)} />
           </ChartBrush></figure>
       </div>
-      <Table label={strings.depthNumbers} className="depths" heads={[strings.side, ...strings.depthColumns]}>
+      <Table label={strings.depthNumbers} className="depths cards" heads={[strings.side, ...strings.depthColumns]}>
         {sides.map((side, at) => <DepthRow key={names[at]} side={side} name={names[at]} />)}
         {depthEffects && <tr><th scope="row">B − A, {confidenceLabel(verdict?.method.alpha_spent ?? 0)}</th>{(["mean", "p50", "p95", "p99"] as const).map((name) => <td key={name} class="number"><Delta effect={depthEffects[name]} format={(value) => value.toFixed(1)} /></td>)}</tr>}
       </Table>
@@ -149,14 +150,13 @@ function ChartKey({ isComparison, names }: { isComparison: boolean; names: reado
 
 function DepthRow({ side, name }: { side: DepthSide; name: string }) {
   const truncated = truncatedShare(side);
-  const number = (value: number | null) => <td class="number">{value === null ? "–" : short(value)}</td>;
   const integer = (value: number | null) => <td class="number">{value === null ? "–" : count(value)}</td>;
   return (
     <tr>
       <th scope="row"><bdi>{name}</bdi></th>
-      {number(side.mean)}{integer(side.p50)}{integer(side.p95)}{integer(side.p99)}
+      <td class="number">{side.mean === null ? "–" : side.mean.toFixed(2)}</td>{integer(side.p50)}{integer(side.p95)}{integer(side.p99)}
       <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title={strings.deeperStacksWereTruncated}>+</span>}</td>
-      <td class="number">{percent(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
+      <td class="number">{shareColumn(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
     </tr>
   );
 }

@@ -3,6 +3,7 @@ import { LastSeen } from "../components/answer/EmptyState.tsx";
 import { Link } from "../components/ui/Controls.tsx";
 import { change, place } from "../lib/location.ts";
 import { CHOSEN_RANGE, sameTimeYesterday } from "../lib/sides.ts";
+import { inShownZone } from "../lib/times.ts";
 import { isRangeChosen, onPage, pageRange } from "../lib/url.ts";
 import * as strings from "../strings/comparisonStrings.tsx";
 
@@ -15,7 +16,7 @@ export function EmptyComparison({ title, text, hint, isUnseen = false, hasOtherT
   return (
     <div class="card zero">
       <h2>{title}</h2>
-      <p>{text.slice(0, 1).toUpperCase() + text.slice(1).replace(/\.?$/, ".")} {hint}</p>
+      <p>{inShownZone(text.slice(0, 1).toUpperCase() + text.slice(1).replace(/\.?$/, "."))} {hint}</p>
       <p class="row">
         {!isChosen && <button type="button" class="primary" onClick={() => change(CHOSEN_RANGE)}>{strings.chooseTimesAutomatically}</button>}
         <Link class={isChosen ? "button primary" : "button"} to={onPage(here, "compare", sameTimeYesterday(here.comparison || "match:", pageRange(here)))}>{strings.compareWithYesterday}</Link>

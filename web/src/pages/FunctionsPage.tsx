@@ -4,12 +4,12 @@ import { apiUrl } from "../api/request.ts";
 import type { FunctionsAnswer } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
 import { percent, short } from "../lib/numbers.ts";
-import { CORES, largest, shareColumn, valueColumn } from "../lib/quantities.ts";
+import { evenColumn, shareColumn } from "../lib/quantities.ts";
 import { joinMatchers } from "../lib/selectors.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import { isThreadTime } from "../lib/viewOptions.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
-import { dottedName, fleetShare, monthlyCost } from "../viewmodels/fleetFunctions.ts";
+import { dottedName, fleetShare, monthlyAmount, monthlyCost } from "../viewmodels/fleetFunctions.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { TypePicker } from "../components/controls/Filters.tsx";
@@ -72,7 +72,8 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
     return cost === "" ? "" : strings.perMonth(cost);
   };
   if (rows.function.length === 0) return <div class="card zero"><h2>{strings.noFunctionMatches(<bdi>{search.slice(0, 100)}</bdi>)}</h2></div>;
-  const { write } = valueColumn(largest(rows.cores.map((cores) => cores ?? 0)), CORES);
+  const amounts = rows.cores.map((cores) => monthlyAmount(cores, price));
+  const [write, writeCost] = [evenColumn(rows.cores), evenColumn(amounts, 1, 2)];
   const first = <bdi>{dottedName(rows.function[0], rows.file[0]).slice(0, 200)}</bdi>;
   return (
     <section class="panel" aria-label={strings.functionsOfServices}>
@@ -88,9 +89,9 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
         {rows.function.map((name, at) => (
           <tr key={`${name} ${rows.file[at]}`}>
             <th scope="row" class="function"><bdi title={`${name} (${rows.file[at]})`}>{name.slice(0, 200)}</bdi> <span class="quiet"><bdi>{rows.file[at].slice(-100)}</bdi></span></th>
-            <td class="number" data-head={unit}>{write(rows.cores[at] ?? 0)}</td>
-            <td class="number" data-head={strings.shareHead.slice(1)}>{shareColumn(fleetShare(answer, at))}</td>
-            {price !== null && <td class="number" data-head={strings.costHead.slice(1)}>{monthlyCost(rows.cores[at], price)}</td>}
+            <td class="number">{write(rows.cores[at] ?? 0)}</td>
+            <td class="number">{shareColumn(fleetShare(answer, at))}</td>
+            {price !== null && <td class="number">{writeCost(amounts[at] ?? 0)}</td>}
             <td class="number"><FunctionServices answer={answer} at={at} unit={unit} /></td>
           </tr>
         ))}

@@ -85,12 +85,13 @@ function ServiceList({ answer, range, refreshCount }: { answer: OverviewAnswer; 
         <span class="quiet" role="status">
           {strings.listSummary(order.length < answer.service.length ? strings.servicesShown(order.length, answer.service.length) : strings.serviceCount(order.length), pods, staleCount > 0 ? strings.staleServices(staleCount) : "")}
         </span>
-        {FILTER_LABELS.map((label) => <LabelFilter key={label} label={label} range={range} refreshCount={refreshCount} />)}
-        <GroupPicker range={range} />
-        <span class="gap" />
-        <BasisLine basis={answer.basis} />
+        <span class="row filters">
+          <GroupPicker range={range} />
+          {FILTER_LABELS.map((label) => <LabelFilter key={label} label={label} range={range} refreshCount={refreshCount} />)}
+        </span>
       </div>
       {order.length > 0 && <ServiceTable answer={answer} order={rows} groups={groups} changes={changes} deploys={deploys} sort={key} range={range} />}
+      <BasisLine basis={answer.basis} />
       {order.length === 0 && answer.service.length > 0 && (
         <p>{strings.noServiceMatches(<bdi>{q}</bdi>)}{" "}<button type="button" onClick={() => change({ q: "" }, "replace")}>{strings.showAll}</button></p>
       )}

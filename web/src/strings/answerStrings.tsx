@@ -46,7 +46,7 @@ export const lookingForLastData = "Looking for the last data…";
 export const showAllServices = "Show all services";
 export const noDataInThirtyDays = (service: ComponentChildren, showAllServices: ComponentChildren) => <>No data for {service} in 30 days – check the name. {showAllServices}</>;
 export const lastSeen = (ago: Printable, moment: Printable, advice: string) => `Last seen ${ago} (${moment}).${advice && ` ${advice}`}`;
-export const jumpToLastData = "Jump to last data";
+export const jumpToLastData = (clock: Printable) => `Jump to last data (${clock})`;
 
 // Loading
 export const receiving = "The answer is arriving.";

@@ -83,6 +83,9 @@ export const keyboard = "Keyboard";
 export const settingsAndNumbers = "Settings, and how to read the numbers";
 export const close = "Close";
 
+// Hint
+export const hideHint = "Hide this hint";
+
 // CopyButton
 export const copied = (what: Printable) => `${what} copied`;
 export const copyText = "Copy this text";

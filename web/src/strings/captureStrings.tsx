@@ -47,7 +47,7 @@ export const hottestFunctions = "Hottest functions (self)";
 export const hottestFunctionsSoFar = "Hottest functions (self) so far";
 
 export const compareWithHourBefore = "Compare with the hour before";
-export const waitingForSidecar = (service: ComponentChildren) => <>Waiting for a sidecar of {service} to take the capture.</>;
+export const waitingForSidecar = (service: ComponentChildren, seconds: number) => <>Waiting for a sidecar of {service} to take the capture. Gives up in {count(seconds)} s.</>;
 export const cancel = "Cancel";
 
 // CaptureDialog
@@ -98,7 +98,7 @@ export const tableOfSidecars = "Table of sidecars";
 export const version = "Version";
 export const status = "Status";
 export const ready = "✓ ready";
-export const lastSeen = "Last seen";
+export const lastContact = "Last contact";
 export const moreSidecars = (total: number) => `and ${count(total)} more, last seen earlier`;
 export const noCapturesYet = "No captures yet.";
 export const tableOfCaptures = "Table of captures";

@@ -73,8 +73,6 @@ export const noSelfTime = "no self time";
 // minimap
 export const partInView = "Part of the whole graph in view";
 export const viewedPart = (width: string, from: string, until: string) => `${width} % of the width, from ${from} % to ${until} %`;
-export const pinch = "Pinch to zoom, drag to move.";
-export const ctrlWheelOrPinch = "Ctrl + wheel or pinch to zoom, drag to move.";
 
 // flameGraphView
 export const roleDescription = "flame graph";

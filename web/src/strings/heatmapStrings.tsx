@@ -10,6 +10,7 @@ export const timeAfterIt = "the time after it";
 
 // HeatmapGrid
 export const hoverHint = "Hover a cell for its value, drag to select cells. Click a name for its row, a time for its column.";
+export const tapHint = "Tap a cell for its value, drag to select cells. Tap a name for its row, a time for its column.";
 export const legend = "Legend";
 export const noData = (swatch: ComponentChildren) => <>{swatch} no data</>;
 export const newVersion = (swatch: ComponentChildren) => <>{swatch} new version</>;
@@ -21,7 +22,7 @@ export const clear = "Clear";
 export const selectionOutOfView = "The selected cells are not in view. Change the range or the filters.";
 
 // HeatmapRows
-export const cpuCoresPerPod = "CPU cores per pod";
+export const cpuPerPod = "CPU per pod";
 export const threadsPerPod = "threads per pod";
 export const gilPerPod = "of a core holding the GIL, per pod";
 export const gilWaitPerPod = "threads waiting for the GIL, per pod";

@@ -85,6 +85,10 @@ export const bottomUp = "Bottom-up";
 export const foldRecursionHint = "r: repeated frames, also of indirect cycles, are drawn once";
 export const foldRecursion = "Fold recursion";
 
+// FlameGraph
+export const zoomHint = "Ctrl + wheel or pinch to zoom, drag to move.";
+export const zoomTouchHint = "Pinch to zoom, drag to move.";
+
 // FrameDetails
 export const calledThrough = (callers: number) => `Called through ${plural(callers, "frame")}`;
 export const detailsPanel = "Details panel";
@@ -150,9 +154,10 @@ export const twiceOrMore = "▲ twice or more in B";
 export const newInB = "new in B";
 export const removedInB = "removed in B";
 export const perPod = "per pod";
-export const shareOfEachProfile = "share of each profile";
-export const ofShareOfProfile = "of the share of the profile";
-export const scaleDescription = (norm: Printable, isByShare: Printable) => `width: mean of A and B, ${norm}; colour: change ${isByShare}`;
+export const ofShare = "of share";
+export const meanPerPod = "mean of A and B per pod";
+export const meanShare = "mean share of A and B";
+export const scaleDescription = (norm: Printable, isByShare: Printable) => `width: ${norm}; colour: change ${isByShare}`;
 export const newInBEntry = (swatch: ComponentChildren) => <>{swatch} new in B</>;
 export const removedInBEntry = (swatch: ComponentChildren) => <>{swatch} removed in B</>;
 export const withinNoiseEntry = (swatch: ComponentChildren) => <>{swatch} within noise</>;

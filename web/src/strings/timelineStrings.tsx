@@ -64,7 +64,7 @@ export const every = (seconds: number) => (seconds < 60 ? `every ${seconds} s` :
 export const showRange = "Show this range";
 
 // Timeline
-export const cpuCoresPerPod = "CPU cores per pod";
+export const cpuPerPod = "CPU per pod";
 export const threadsPerPodForGil = "Threads per pod waiting for the GIL";
 export const threadsPerPodOffCpu = "Off-CPU threads per pod";
 export const threadsPerPodWaiting = "Threads per pod (waiting or working)";
@@ -94,7 +94,7 @@ export const nothingSelected = "nothing selected";
 export const timelineKeys = "Arrow keys move, Shift selects a range, Enter zooms to it, Escape clears it.";
 export const timelineAsTable = "Timeline as a table";
 export const fromZone = (zone: string) => `from (${zone})`;
-export const timelineColumns = ["#rate", "#samples", "#pods", "#coverage", "#paused"] as const;
+export const timelineColumns = (unit: string) => [`#rate, ${unit}`, "#samples", "#pods", "#coverage", "#paused"];
 export const noVersionWord = "none";
 export const noDataHeading = "No data:";
 

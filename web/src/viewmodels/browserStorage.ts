@@ -1,4 +1,4 @@
-/** Lists that this browser keeps: favourites, saved views, captures in progress. A browser that keeps nothing still shows them. */
+/** Lists that this browser keeps: favourites, saved views, dismissed hints, captures in progress. A browser that keeps nothing still shows them. */
 
 import { signal, type Signal } from "../lib/signals.ts";
 
@@ -44,6 +44,8 @@ const isSavedView = (value: unknown): value is SavedView => typeof value === "ob
 
 export const favourites = storedList("sidelight.favourites", isText);
 export const savedViews = storedList("sidelight.views", isSavedView);
+/** Ids of hints that were dismissed. */
+export const dismissedHints = storedList("sidelight.hints", isText);
 /** Ids of captures whose progress is shown on every page. */
 export const followedCaptures = storedList("sidelight.captures", isText);
 

@@ -11,10 +11,13 @@ export function dottedName(name: string, file: string): string {
   return file === "" || !/^[\w.]+$/.test(module) ? name : `${module}.${name}`;
 }
 
+/** The cost of cores for a month; null without a price. */
+export const monthlyAmount = (cores: number | null, price: number | null): number | null => (cores === null || price === null ? null : cores * price * MONTH_HOURS);
+
 /** The cost of cores for a month, rounded to what one reads; empty without a price. The currency is that of the setting. */
 export function monthlyCost(cores: number | null, price: number | null): string {
-  if (cores === null || price === null) return "";
-  const amount = cores * price * MONTH_HOURS;
+  const amount = monthlyAmount(cores, price);
+  if (amount === null) return "";
   return amount >= 100 ? count(amount) : amount.toFixed(amount >= 10 ? 1 : 2);
 }
 

@@ -3,7 +3,7 @@ import type { ServicesAnswer } from "../../api/answers.ts";
 import { apiUrl } from "../../api/request.ts";
 import { change, place } from "../../lib/location.ts";
 import { selectorOf } from "../../lib/selectors.ts";
-import { formatAgo, widerPreset, formatRange, rfc3339, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
+import { formatAgo, formatClock, widerPreset, formatRange, rfc3339, formatWithZone, toEpochSeconds } from "../../lib/times.ts";
 import { appearanceOf, pageRange, START } from "../../lib/url.ts";
 import { Link } from "../ui/Controls.tsx";
 import type { ProfileType } from "../../lib/viewOptions.ts";
@@ -44,7 +44,7 @@ export function LastSeen() {
   return (
     <>
       <p role="status">{strings.lastSeen(formatAgo(lastSeen, now), formatWithZone(lastSeen), now - lastSeen > STALE_SECONDS ? TROUBLESHOOTING : "")}</p>
-      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>{strings.jumpToLastData}</button>
+      <button type="button" onClick={() => change({ from: rfc3339(Math.floor(lastSeen) - 3600), until: rfc3339(Math.ceil(lastSeen)), query: "" })}>{strings.jumpToLastData(formatClock(lastSeen).slice(11, 16))}</button>
     </>
   );
 }

@@ -1,7 +1,7 @@
 import type { Ranges, Side } from "../../api/answers.ts";
 import { change, place } from "../../lib/location.ts";
 import { CHOSEN_RANGE, placeChanges } from "../../lib/sides.ts";
-import { formatClock, toEpochSeconds } from "../../lib/times.ts";
+import { formatClock, inShownZone, toEpochSeconds } from "../../lib/times.ts";
 import { isRangeChosen } from "../../lib/url.ts";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
@@ -24,10 +24,10 @@ export function ComparedTimes({ sides, ranges }: { sides: readonly Side[]; range
   const isChosen = isRangeChosen(place.value);
   return (
     <Dropdown isText text={`${nameTimes(sides, ranges?.reason, Date.now() / 1000)} ▾`} label={strings.comparedTimes(nameTimes(sides, ranges?.reason, Date.now() / 1000))}>
-      {ranges && <p>{ranges.text}</p>}
+      {ranges && <p>{inShownZone(ranges.text)}</p>}
       <p class="row">
         {!isChosen && <button type="button" onClick={() => change(CHOSEN_RANGE)}>{strings.chooseTimesAutomatically}</button>}
-        {ranges?.alternatives.map(({ label, parameters }) => <button key={label} type="button" onClick={() => change(placeChanges(place.value, parameters))}>{label}</button>)}
+        {ranges?.alternatives.map(({ label, parameters }) => <button key={label} type="button" onClick={() => change(placeChanges(place.value, parameters))}>{inShownZone(label)}</button>)}
       </p>
     </Dropdown>
   );

@@ -6,7 +6,8 @@ import { foldCycles, type FrameRun } from "../../flamegraph/tree/cycles.ts";
 import { pathKeyOfNames } from "../../flamegraph/tree/focus.ts";
 import { frameParts } from "../../flamegraph/tree/packages.ts";
 import { place } from "../../lib/location.ts";
-import { percent, short, signed } from "../../lib/numbers.ts";
+import { signed } from "../../lib/numbers.ts";
+import { shareColumn } from "../../lib/quantities.ts";
 import { count } from "../../strings/counts.ts";
 import { searchable } from "../../flamegraph/analysis/search.ts";
 import { onPage } from "../../lib/url.ts";
@@ -45,7 +46,7 @@ function PackageTable({ answer }: { answer: StackCompositionAnswer }) {
   const maximum = Math.max(...sides.flatMap((side) => [...side.package_frames]), 1e-9);
   return (
     <Section title={strings.framesPerPackage} summary={strings.packagesSummary} total={totals.packages} rowCount={names.length}>
-      <Table label={strings.framesPerPackageTable} className="anatomy" heads={[strings.packageLabel, ...letters(answer).map((letter) => strings.framesColumn(letter).trim()), ...(isComparison ? [strings.framesDifference] : [])]}>
+      <Table label={strings.framesPerPackageTable} className="anatomy cards" heads={[strings.packageLabel, ...letters(answer).map((letter) => strings.framesColumn(letter).trim()), ...(isComparison ? [strings.framesDifference] : [])]}>
         {names.map((name, row) => {
           const delta = isComparison ? sides[1].package_frames[row] - sides[0].package_frames[row] : 0;
           return (
@@ -68,7 +69,7 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
   return (
     <Section title={strings.recursion} summary={names.length > 0 ? strings.functionsRecurWithinOne : strings.noFunctionRecursWithin} total={totals.functions} rowCount={names.length}>
       {names.length > 0 && (
-        <Table label={strings.functionsRecur} className="anatomy" heads={[strings.functionLabel, ...letters(answer).flatMap((letter) => ["samples", strings.avgRepeats, "max"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
+        <Table label={strings.functionsRecur} className="anatomy cards" heads={[strings.functionLabel, ...letters(answer).flatMap((letter) => ["samples", strings.avgRepeats, "max"].map((what) => `#${`${letter} ${what}`.trim()}`))]}>
           {names.map((name, row) => (
             <tr key={`${name} ${file[row]}`}>
               <th scope="row">
@@ -79,8 +80,8 @@ function RecursionTable({ answer }: { answer: StackCompositionAnswer }) {
                 const [samples, frames] = [side.recursive_samples[row], side.recursive_frames[row]];
                 return (
                   <Fragment key={at}>
-                    <td class="number">{percent(side.samples > 0 ? samples / side.samples : 0)}</td>
-                    <td class="number">{samples > 0 ? short(frames / samples) : "–"}</td>
+                    <td class="number">{shareColumn(side.samples > 0 ? samples / side.samples : 0)}</td>
+                    <td class="number">{samples > 0 ? (frames / samples).toFixed(2) : "–"}</td>
                     <td class="number">{count(side.recursive_max[row])}</td>
                   </Fragment>
                 );

@@ -6,10 +6,9 @@ import { change, place } from "../../lib/location.ts";
 import { short } from "../../lib/numbers.ts";
 import { theme } from "../../lib/theme.ts";
 import { Toggle } from "../ui/Controls.tsx";
+import { Hint } from "../ui/Hint.tsx";
 import { useElementWidth } from "../ui/useElementWidth.ts";
 import * as strings from "../../strings/heatmapStrings.tsx";
-
-const HINT = strings.hoverHint;
 
 /**
  * A grid that is drawn, pointed at and selected from by mouse, touch and keyboard. What is selected is in the
@@ -93,23 +92,23 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
     else if (top + layout.high > window.innerHeight) window.scrollBy(0, top + 2 * layout.high - window.innerHeight);
   };
   const described = cursor ?? pointed;
-  const maximum = maxValue(grid);
+  const maximum = short(maxValue(grid) * grid.scale);
   return (
     <section class="card heat" aria-label={grid.title}>
       <div class="caption">
         <h2>{grid.title}</h2>
         <p class="legend" aria-label={strings.legend}>
-          <span>0</span> <span class="heat-scale" aria-hidden="true" /> <span>{short(maximum)} {grid.unit}</span>
+          <span>0</span> <span class="heat-scale" aria-hidden="true" /> <span>{maximum} {grid.unit}</span>
           <span>{strings.noData(<span class="swatch heat-missing" aria-hidden="true" />)}</span>
           {grid.rows.some(({ marks }) => marks.length > 0) && <span>{strings.newVersion(<span class="heat-mark" aria-hidden="true" />)}</span>}
         </p>
       </div>
       <div class="heat-host" ref={host}>
         <canvas ref={canvas} tabIndex={0} role="application" aria-roledescription={strings.heatmap} aria-describedby="heat-line"
-          aria-label={strings.gridDescription(grid.title, grid.rows.length, grid.columns.length, short(maximum), grid.unit)}
+          aria-label={strings.gridDescription(grid.title, grid.rows.length, grid.columns.length, maximum, grid.unit)}
           onPointerDown={down} onPointerMove={over} onPointerUp={up} onPointerCancel={() => setDraft(null)} onPointerLeave={() => setPointed(null)} onKeyDown={press} onBlur={() => setCursor(null)} />
       </div>
-      <p class="heat-line" id="heat-line" role="status">{described && described.row < grid.rows.length && described.column < grid.columns.length ? grid.describe(described) : selected ? "" : HINT}</p>
+      <p class="heat-line" id="heat-line" role="status">{described && described.row < grid.rows.length && described.column < grid.columns.length ? grid.describe(described) : selected ? "" : <Hint id="cells" text={strings.hoverHint} touchText={strings.tapHint} />}</p>
       {selected && (
         <div class="row chosen-cells">
           {actions(selected)}

@@ -8,7 +8,7 @@ import type { Grid, Mark } from "../../charts/heatmapDrawing.ts";
 import { change, place, visit } from "../../lib/location.ts";
 import { dataQualityNotices } from "../../viewmodels/dataQualityNotices.ts";
 import { short } from "../../lib/numbers.ts";
-import { formatRate, rateUnit } from "../../lib/quantities.ts";
+import { evenColumn, formatRate, rateUnit } from "../../lib/quantities.ts";
 import { joinMatchers, selectorOf } from "../../lib/selectors.ts";
 import { formatClock, parseTime, rfc3339, timelineStepSeconds, timeZoneName, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
@@ -22,7 +22,7 @@ import { AnswerView } from "../answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../answer/Notices.tsx";
 import * as strings from "../../strings/heatmapStrings.tsx";
 
-const UNIT: Record<ProfileType, string> = { cpu: strings.cpuCoresPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod, gil_wait: strings.gilWaitPerPod, off_cpu: strings.offCpuPerPod, tasks: strings.tasksPerPod };
+const UNIT: Record<ProfileType, string> = { cpu: strings.cpuPerPod, wall: strings.threadsPerPod, gil: strings.gilPerPod, gil_wait: strings.gilWaitPerPod, off_cpu: strings.offCpuPerPod, tasks: strings.tasksPerPod };
 const rateText = (rate: number, type: ProfileType) => (type === "cpu" ? formatRate(rate, rateUnit(type)) : `${short(rate)} ${UNIT[type]}`);
 const MAX_MATCHER_CHARACTERS = 3600;
 
@@ -117,7 +117,8 @@ function PodHeatmap({ answer, byName }: { answer: HeatmapAnswer; byName: boolean
       columns: answer.start.map((start) => ({ start, text: formatClock(start).slice(long ? 5 : 11, -3) })),
       step: answer.step_seconds ?? undefined,
       value,
-      unit: UNIT[type],
+      scale: rateUnit(type).scale,
+      unit: type === "cpu" ? rateUnit(type).name : UNIT[type],
       describe: ({ row, column }) => {
         const began = answer.versions[order[row]].filter(({ first_seen }) => first_seen < columnSpan(answer, column).until).at(-1)?.version;
         return `${name(order[row])} · ${formatSpan(columnSpan(answer, column))} · ${describeCell(value[row][column], answer.samples[order[row]][column], type)}${began ? strings.version(began.slice(0, 60)) : ""}`;
@@ -166,7 +167,8 @@ function HourHeatmap({ answer }: { answer: HeatmapAnswer }) {
       rows: answer.row.map((hour) => ({ key: hour, name: `${hour}:00`, marks: [] })),
       columns: answer.start.map((start) => ({ start, text: day(start) })),
       value,
-      unit: UNIT[type],
+      scale: rateUnit(type).scale,
+      unit: type === "cpu" ? rateUnit(type).name : UNIT[type],
       describe: ({ row, column }) => `${day(answer.start[column])}, ${answer.row[row]}:00 · ${describeCell(value[row][column], answer.samples[row][column], type)}`,
     };
   }, [answer, type]);
@@ -235,6 +237,7 @@ function SelectionActions({ match, span, other }: { match: string; span: Span; o
 /** Every cell as text, made when it is opened. */
 function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
   const [open, setOpen] = useState(false);
+  const write = useMemo(() => evenColumn(grid.value.flat(), grid.scale, grid.scale === 1 ? 3 : 1), [grid]);
   return (
     <details class="numbers card" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{strings.cellsAsTable(grid.rows.length, grid.columns.length)}</summary>
@@ -243,7 +246,7 @@ function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
           <p class="quiet">{strings.tableNote(grid.unit, formatUtcOffset(grid.columns[0]?.start ?? 0))}</p>
           <Table label={strings.cellsAsATable} className="short" heads={[rowLabel, ...grid.columns.map(({ text }) => `#${text}`)]}>
             {grid.rows.map(({ key, name }, row) => (
-              <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === null ? "–" : short(value)}</td>)}</tr>
+              <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === 0 ? "0" : write(value ?? 0)}</td>)}</tr>
             ))}
           </Table>
         </>

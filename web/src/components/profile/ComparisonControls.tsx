@@ -3,6 +3,7 @@ import { change, place } from "../../lib/location.ts";
 import type { Normalisation, ViewName } from "../../lib/viewOptions.ts";
 import { SegmentedControl, Toggle } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
+import { ColourPicker } from "./ColourPicker.tsx";
 import { AppOnlyToggle } from "./ProfileControls.tsx";
 import { normalisationOf } from "./ProfileView.tsx";
 import { FramePicker } from "./TransformBar.tsx";
@@ -23,6 +24,7 @@ export function ComparisonControls({ verdict, isOffline = false }: { verdict: Ve
       <Toggle isOn={sig} title={strings.hideNoiseHint} onToggle={() => change({ sig: !sig })}>{strings.hideNoise}</Toggle>
       <AppOnlyToggle />
       <Dropdown isText text={strings.moreMenu} label={strings.moreOptions}>
+        {view === "sides" && <ColourPicker />}
         <FramePicker />
         <Toggle isOn={collapse} title={strings.foldRecursionHint} onToggle={() => change({ collapse: !collapse })}>{strings.foldRecursion}</Toggle>
         {verdict && <Toggle isOn={raw} title={strings.showAllDifferencesHint} onToggle={() => change({ raw: !raw })}>{strings.showAllDifferences}</Toggle>}

@@ -2,6 +2,8 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import type { Camera } from "../../flamegraph/render/camera.ts";
 import { FlameGraphView, type Answers, type DrawnBox, type Picture } from "../../flamegraph/render/flameGraphView.ts";
 import { theme } from "../../lib/theme.ts";
+import { Hint } from "../ui/Hint.tsx";
+import * as strings from "../../strings/profileStrings.tsx";
 
 /** The host element of a graph; `boxes()` gives its draw list to tests. */
 export interface FlameGraphHost extends HTMLDivElement {
@@ -43,5 +45,5 @@ export function FlameGraph({ picture, selected, hovered, isLinked = null, top, c
   useLayoutEffect(() => view.current?.scrollTo(top), [top]);
   // After the header has put the theme's colours in force.
   useEffect(() => view.current?.repaint(), [shown]);
-  return <div class="flame-graph"><div class="flame" ref={host} /></div>;
+  return <div class="flame-graph"><div class="flame" ref={host} /><Hint id="zoom" text={strings.zoomHint} touchText={strings.zoomTouchHint} /></div>;
 }

@@ -151,14 +151,17 @@ export function FlamePanel({ metrics, names, sides = [], controls, table }: {
   };
   return (
     <section class="panel graphs" aria-label={strings.flameGraph}>
-      <GraphTools controls={controls} matches={matches} step={step} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null} />
+      <GraphTools controls={controls} zoomed={focusKey !== "" || isMoved} showAll={() => zoom(0)} hasColours={side !== null && names.length === 1} />
       {side !== null && <MissingStatesNotice metrics={metrics} />}
       {focusNode < 0 && (
         <p class="missing" role="status">
           {strings.focusMissing(<bdi><code>{pathKeyName(focusKey)}</code></bdi>)}{" "}<button type="button" onClick={() => change({ focus: "" }, "replace")}>{strings.clearZoom}</button>
         </p>
       )}
+      <div class="folded-line">
       <FoldedCallers path={first > 0 ? pathTo(shape, focus > 0 ? shape.parent[focus] : first - 1) : []} nameOf={(node) => tree.names[tree.name[node]]} isUnfolded={isUnfolded} toggle={() => setUnfolded(!isUnfolded)} zoom={zoom} />
+      {matches && <Matches {...matches} step={step} />}
+      </div>
       <div class={table ? "split" : "whole"}>
       {table?.({ pointed: hovered < 0 ? -1 : tree.name[hovered], selected: current > 0 ? tree.name[current] : -1, hover: setPointedRow, select: selectName })}
       <div class={isDocked.value && !table ? "beside" : "unsided"}>
@@ -246,20 +249,22 @@ function sideWidth({ us, divisor, norm }: TreeMetrics, focus: number, side: numb
 /** So that the name of an empty side can be read. */
 const MIN_SIDE_WIDTH = 0.12;
 
-function GraphTools({ controls, matches, step, zoomed, showAll, hasColours }: {
-  controls: ComponentChildren; matches: { frames: number; share: number } | null; step: (by: 1 | -1) => void; zoomed: boolean; showAll: () => void; hasColours: boolean;
+/** What a search found, in a line that is always there: it moves no tool and no graph. */
+const Matches = ({ frames, share, step }: { frames: number; share: number; step: (by: 1 | -1) => void }) => (
+  <span class="matched" role="status">
+    {frames === 0 ? strings.noMatch : strings.frame(frames, percent(share))}
+    <button type="button" class="square" disabled={frames === 0} aria-label={strings.previousMatch} title="N" onClick={() => step(-1)}>‹</button>
+    <button type="button" class="square" disabled={frames === 0} aria-label={strings.nextMatch} title="n" onClick={() => step(1)}>›</button>
+  </span>
+);
+
+function GraphTools({ controls, zoomed, showAll, hasColours }: {
+  controls: ComponentChildren; zoomed: boolean; showAll: () => void; hasColours: boolean;
 }) {
   const { collapse } = place.value;
   return (
     <div class="tools">
       <SearchBox />
-      {matches && (
-        <span class="matched" role="status">
-          {matches.frames === 0 ? strings.noMatch : strings.frame(matches.frames, percent(matches.share))}
-          <button type="button" class="square" disabled={matches.frames === 0} aria-label={strings.previousMatch} title="N" onClick={() => step(-1)}>‹</button>
-          <button type="button" class="square" disabled={matches.frames === 0} aria-label={strings.nextMatch} title="n" onClick={() => step(1)}>›</button>
-        </span>
-      )}
       <Toolbar class="grow" label={strings.graphTools}>
         {controls}
         <span class="gap" />

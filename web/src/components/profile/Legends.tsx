@@ -36,7 +36,7 @@ export const CHANGE_LEGEND = [
 
 /** What width and colour stand for in a graph of two sides. */
 export const describeScale = ({ norm, significance }: Pick<TreeMetrics, "norm" | "significance">): string =>
-  strings.scaleDescription(norm === "rate" ? strings.perPod : strings.shareOfEachProfile, significance?.isByShare || norm === "share" ? strings.ofShareOfProfile : strings.perPod);
+  strings.scaleDescription(norm === "rate" ? strings.meanPerPod : strings.meanShare, significance?.isByShare || norm === "share" ? strings.ofShare : strings.perPod);
 
 export function ChangeLegend({ metrics }: { metrics: TreeMetrics }) {
   return (

@@ -98,7 +98,7 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
 }
 
 const LineHeadings = ({ of }: { of: string }) => (
-  <><th scope="col" class="number">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentSelf}</th><td class="meter" /><th scope="col" class="number">{strings.totalText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th><td class="meter" /></>
+  <><th scope="col" class="number">{strings.percentSelf}</th><td class="meter" /><th scope="col" class="number time">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th><td class="meter" /><th scope="col" class="number time">{strings.totalText(of)}</th></>
 );
 
 const LineCells = ({ side, at, most }: { side: LinesSide; at: number; most: number }) => (

@@ -46,7 +46,7 @@ const DIRECTIONS: readonly (readonly [Direction, string, string])[] = [
 
 /** Which way calls go, and the order of callees. A call tree has no roots to put at the bottom. */
 export function DirectionMenu({ hasRoots = true }: { hasRoots?: boolean }) {
-  const { invert, roots, order } = place.value;
+  const { invert, roots, view } = place.value;
   const direction: Direction = invert ? "up" : roots === "bottom" && hasRoots ? "flame" : "down";
   const name = DIRECTIONS.find(([each]) => each === direction)?.[1] ?? "";
   const usual = invert ? "weight" : "name";
@@ -55,12 +55,18 @@ export function DirectionMenu({ hasRoots = true }: { hasRoots?: boolean }) {
       <SegmentedControl<Direction> label={strings.direction} value={direction} options={hasRoots ? DIRECTIONS : DIRECTIONS.slice(0, 2)}
         onSelect={(next) => change({ invert: next === "up", roots: next === "flame" ? "bottom" : "top", ...((next === "up") === invert ? {} : { focus: "" }) })} />
       {hasRoots && (
-        <SegmentedControl<ChildOrder> label={strings.order} value={order || usual} onSelect={(next) => change({ order: next === usual ? "" : next })}
+        <SegmentedControl<ChildOrder> label={strings.order} value={orderInForce()} onSelect={(next) => change({ order: next === usual ? "" : next, ...(view === "both" && { sort: next === "name" ? "+name" : "-total" }) })}
           options={[["weight", strings.heaviestFirst], ["name", strings.byName]]} />
       )}
     </Dropdown>
   );
 }
 
+/** The order of callees: beside a table that of its rows. */
+function orderInForce(): ChildOrder {
+  const { order, invert, view, sort } = place.value;
+  return view === "both" && sort !== "" ? (sort.endsWith("name") ? "name" : "weight") : order || (invert ? "weight" : "name");
+}
+
 /** Whether the heaviest callees come first. */
-export const isByWeight = (): boolean => (place.value.order || (place.value.invert ? "weight" : "name")) === "weight";
+export const isByWeight = (): boolean => orderInForce() === "weight";

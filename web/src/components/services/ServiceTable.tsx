@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { apiUrl, requestJson } from "../../api/request.ts";
 import type { Deploy } from "../../api/deploys.ts";
 import type { HeatmapAnswer, OverviewAnswer } from "../../api/grids.ts";
@@ -7,7 +7,8 @@ import { visibleRows, layoutRows, batchNameMatchers, coresPerPod, trendStep } fr
 import type { ServiceGroup, VersionChange } from "../../viewmodels/attention.ts";
 import { favourites, toggleFavourite } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
-import { interval, short, signedPercent } from "../../lib/numbers.ts";
+import { interval, short, signed } from "../../lib/numbers.ts";
+import { evenColumn, type Format } from "../../lib/quantities.ts";
 import { count } from "../../strings/counts.ts";
 import { equals, joinMatchers } from "../../lib/selectors.ts";
 import { formatAgo, formatRange, rfc3339, formatWithZone, type Range } from "../../lib/times.ts";
@@ -71,6 +72,7 @@ export function ServiceTable({ answer, order, groups, changes, deploys, sort, ra
   const { rows, after } = layoutRows(order.length, Math.min(visible.first, order.length), Math.min(visible.last, order.length), at < 0 ? null : at);
   const trends = useTrends(answer, rows.flatMap((row) => (order[row.at] < 0 ? [] : [answer.service[order[row.at]]])));
   const maximum = maxOf(order, (index) => answer.cores[index]);
+  const formats = useMemo(() => rateFormats(answer), [answer]);
 
   const walk = (event: KeyboardEvent) => {
     const link = event.target instanceof Element ? event.target.closest("a") : null;
@@ -109,7 +111,7 @@ export function ServiceTable({ answer, order, groups, changes, deploys, sort, ra
         <tbody role="rowgroup">
           {rows.flatMap(({ at, gap }) => [
             gap > 0 && <SpacerRow key={`before ${at}`} pixels={gap * ROW_PIXELS} />,
-            order[at] < 0 ? <GroupRow key={`group ${groups[-1 - order[at]].name}`} group={groups[-1 - order[at]]} at={at} /> : <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} trend={trends.get(answer.service[order[at]])} />,
+            order[at] < 0 ? <GroupRow key={`group ${groups[-1 - order[at]].name}`} group={groups[-1 - order[at]]} at={at} /> : <ServiceRow key={answer.service[order[at]]} answer={answer} index={order[at]} at={at} change={changes[order[at]]} deploy={deploys.get(answer.service[order[at]])} maximum={maximum} formats={formats} trend={trends.get(answer.service[order[at]])} />,
           ])}
           {after > 0 && <SpacerRow key="after" pixels={after * ROW_PIXELS} />}
         </tbody>
@@ -148,10 +150,15 @@ interface ServiceRowProps {
   readonly deploy: Deploy | undefined;
   /** The cores of the largest service. */
   readonly maximum: number;
+  readonly formats: ReturnType<typeof rateFormats>;
   readonly trend: Trend | null | undefined;
 }
 
-export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }: ServiceRowProps) {
+/** How the cores of services and of their pods are written: of pods in millicores. */
+export const rateFormats = (answer: OverviewAnswer): { readonly cores: Format; readonly pod: Format } =>
+  ({ cores: evenColumn(answer.cores), pod: evenColumn(answer.service.map((_, at) => coresPerPod(answer, at)), 1000, 1) });
+
+export function ServiceRow({ answer, index, at, change, deploy, maximum, formats, trend }: ServiceRowProps) {
   const here = place.value;
   const name = answer.service[index];
   const cores = answer.cores[index];
@@ -169,8 +176,8 @@ export function ServiceRow({ answer, index, at, change, deploy, maximum, trend }
         </span>
       </th>
       <td role="cell" class="finding">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
-      <BarCell part={(cores ?? 0) / maximum} head={strings.coresUnit}>{cores === null ? "–" : short(cores)}</BarCell>
-      <td role="cell" class="number" data-head={strings.perPod}>{pod === null ? "–" : short(pod)}</td>
+      <BarCell part={(cores ?? 0) / maximum} head={strings.coresUnit}>{formats.cores(cores ?? 0)}</BarCell>
+      <td role="cell" class="number" data-head={strings.perPodUnit}>{formats.pod(pod ?? 0)}</td>
       <td role="cell" class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
       <td role="cell" class="line"><VersionCell answer={answer} index={index} now={now} /></td>
       <td role="cell" class="number" data-head={strings.podsUnit} title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>
@@ -210,11 +217,13 @@ function DeployVerdict({ deploy }: { deploy: Deploy }) {
   return (
     <Link to={deployPlace(deploy)} class={`drift ${direction}`} title={summary}>
       {direction === "unchanged" ? strings.unchanged : direction === "new" ? strings.increasedFromZero : direction === "removed" ? strings.decreasedToZero : direction === "inconclusive" ? strings.inconclusive
-        : relative !== null && (direction === "increased" || direction === "decreased") ? <>{direction === "increased" ? "▲" : "▼"} {signedPercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
+        : relative !== null && (direction === "increased" || direction === "decreased") ? <>{direction === "increased" ? "▲" : "▼"} {relativePercent(relative)}{low !== null && high !== null && <span class="quiet"> {interval(low, high, (part) => (part * 100).toFixed(1))}</span>}</>
         : formatDeployState(deploy)}<span class="unseen">{" "}{strings.againstCompare(previous.slice(0, 100) || strings.noVersionWord)}</span>
     </Link>
   );
 }
+
+const relativePercent = (part: number) => `${signed((part * 100).toFixed(1), part)} %`;
 
 /** A change that nobody has looked at: numbers, without saying that it is one. */
 function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAnswer; index: number; change: VersionChange; now: number }) {
@@ -224,7 +233,7 @@ function VersionChangeCell({ answer, index, change, now }: { answer: OverviewAns
   const to = onPage(place.value, "compare", { service: answer.service[index], baseline: `version:${previous}`, comparison: `version:${current}` });
   return (
     <Link to={to} class="drift" title={strings.unverifiedHint(current || strings.noVersionLabelled, previous || strings.noVersionLabelled)}>
-      <span class="quiet">{change.kind === "no_data" ? strings.noData : change.kind === "few" ? (isRecent ? strings.collecting : strings.tooFewSamples) : change.kind === "new" ? strings.fromZero : strings.unverified(signedPercent(change.relative))}</span><span class="unseen">{" "}{strings.againstCompare(previous.slice(0, 100) || strings.noVersionWord)}</span>
+      <span class="quiet">{change.kind === "no_data" ? strings.noData : change.kind === "few" ? (isRecent ? strings.collecting : strings.tooFewSamples) : change.kind === "new" ? strings.fromZero : strings.unverified(relativePercent(change.relative))}</span><span class="unseen">{" "}{strings.againstCompare(previous.slice(0, 100) || strings.noVersionWord)}</span>
     </Link>
   );
 }

@@ -48,7 +48,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
       {workloads.length > 0 && (
         <Dropdown isText class="pods wide-choices" text={missing.length + problems.length > 0 ? `⚠ ${missing.join("; ") || strings.discoveryProblems(problems.length)} ▾` : `${strings.podCount(workloads.reduce((sum, { pod_counts: { total } }) => sum + total, 0))} ▾`}>
           <Notices notices={problems} />
-          <Table label={strings.tableOfPods} className="short" heads={[strings.podHeading, strings.workload, strings.version, strings.status, strings.whatToDo]}>
+          <Table label={strings.tableOfPods} className="short cards" heads={[strings.podHeading, strings.workload, strings.version, strings.status, strings.whatToDo]}>
             {workloads.flatMap((workload) => workload.pods.map((pod) => (
               <tr key={`${workload.namespace} ${pod.pod}`}>
                 <th scope="row"><bdi>{pod.pod}</bdi></th>

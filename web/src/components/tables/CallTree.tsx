@@ -1,6 +1,6 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Note } from "../../api/answers.ts";
-import { describeChange } from "../../flamegraph/analysis/frameDescription.ts";
+import { describeChange, formatRelative } from "../../flamegraph/analysis/frameDescription.ts";
 import { matchedShare, nextHit, search, searchable } from "../../flamegraph/analysis/search.ts";
 import { changeAt, type TreeMetrics } from "../../flamegraph/analysis/treeMetrics.ts";
 import { firstExpanded, nodeOrder, treeRows, type TreeRow } from "../../flamegraph/analysis/treeRows.ts";
@@ -229,12 +229,13 @@ function ChangeCells({ metrics, node, columns }: { metrics: TreeMetrics; node: n
   const { us, divisor, significance } = metrics;
   const value = (side: number) => (divisor[side] > 0 ? columns.value.write(us[side][node] / divisor[side]) : strings.noSamplesCell);
   const by = changeAt(metrics, node);
+  const description = describeChange(by, significance?.label, significance?.isByShare ? strings.ofProfile : "time");
   return (
     <>
       <td class="number">{value(0)}</td><td class="number">{value(1)}</td>
       <td class={`number ${by.direction}`}>{formatDelta(by, columns.delta)}</td><Meter value={by.delta} most={columns.change} class={by.direction} />
       <td class="number interval">{by.direction !== "no_data" && by.threshold > 0 ? `${columns.delta.write(by.delta - by.threshold)} … ${columns.delta.write(by.delta + by.threshold)}` : "–"}</td>
-      <td class="number">{describeChange(by, significance?.label, significance?.isByShare ? strings.ofProfile : "time")}</td>
+      <td class="number" title={description}>{by.direction === "increased" || by.direction === "decreased" ? formatRelative(by) : description}</td>
     </>
   );
 }

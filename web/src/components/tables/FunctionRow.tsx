@@ -80,7 +80,7 @@ export function FunctionHeadings({ metrics: { tree, significance, us }, look, so
       {look === "one" && !tree.by && <SortHeading id="package" text={strings.packageLabel} sort={sort} />}
       {look === "linked" && isComparison && <>{heading("self", strings.deltaSelf, deltaUnit)}{heading("total", strings.deltaTotal)}{meter}{q}</>}
       {look === "linked" && !isComparison && <>{heading("self", strings.percentSelf)}{meter}{heading("total", strings.percentTotal)}{meter}</>}
-      {look === "one" && <>{heading("self", strings.self)}<th scope="col" class="number">{strings.percentSelf}</th>{meter}{heading("total", strings.total)}<th scope="col" class="number">{strings.percentTotal}</th>{meter}</>}
+      {look === "one" && <>{heading("self", strings.percentSelf)}{meter}<th scope="col" class="number">{strings.self}</th>{heading("total", strings.percentTotal)}{meter}<th scope="col" class="number">{strings.total}</th></>}
       {look === "two" && (
         <>
           {heading("selfa", strings.selfA, unit)}{heading("selfb", strings.selfB)}{heading("self", strings.deltaSelf, deltaUnit)}
@@ -121,7 +121,7 @@ export function FunctionRow({ at, row, sums, metrics, top, formats, look, link, 
           {notes && <NoteSign notes={notes} isWide={look === "one"} />}
           <span class="rowacts">
             {look !== "linked" && <SourceLink frame={text} />}
-            {look !== "linked" && <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, name)) }} title={strings.callersAndCalleesHint}>{strings.sandwichLink}</Link>}
+            {look === "one" && <Link to={{ ...place.value, ...sandwichPlace(functionText(tree, name)) }} title={strings.callersAndCalleesHint}>{strings.sandwichLink}</Link>}
             <button type="button" class="square" aria-haspopup="menu" aria-label={strings.more} title={strings.more} onClick={(event) => showMenu(event.currentTarget)}>⋯</button>
           </span>
         </div>

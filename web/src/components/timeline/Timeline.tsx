@@ -3,11 +3,11 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimelineAnswer } from "../../api/answers.ts";
 import { moveBrush, coarseResolution, layoutFlags, findGaps, brushSpan, stepAt, type BrushSelection, type Flag, type Span } from "../../charts/timelineLayout.ts";
 import { place } from "../../lib/location.ts";
-import { formatRate, rateUnit } from "../../lib/quantities.ts";
+import { evenColumn, formatRate, rateUnit, shareColumn } from "../../lib/quantities.ts";
 import { signal } from "../../lib/signals.ts";
 import { microseconds, percent, seconds as lasting, short } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
-import { coverageRemark, stopRemark, modeRemarks, formatShare } from "../../viewmodels/qualitySummary.ts";
+import { coverageRemark, stopRemark, modeRemarks } from "../../viewmodels/qualitySummary.ts";
 import { formatClock, parseTime, formatUtcOffset, formatWithZone, toEpochSeconds, type Range } from "../../lib/times.ts";
 import { noteMarks, overlaps } from "../notes/noteText.ts";
 import { serviceNotes } from "../notes/serviceNotes.ts";
@@ -20,7 +20,7 @@ import type { ProfileType } from "../../lib/viewOptions.ts";
 import * as strings from "../../strings/timelineStrings.tsx";
 
 export const UNIT: Record<ProfileType, string> = {
-  cpu: strings.cpuCoresPerPod,
+  cpu: strings.cpuPerPod,
   wall: strings.threadsPerPodWaiting,
   gil: strings.shareOfCoreHolding,
   gil_wait: strings.threadsPerPodForGil,
@@ -120,17 +120,19 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const flags = width > 0 ? layoutFlags(markers, (moment) => left + scale(moment), width) : [];
   const brushed = brush && brush.anchor !== null && start.length > 0 ? brushSpan(brush, start, step, visible) : null;
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
-  const summary = strings.timelineDescription(UNIT[type], short(mean), short(maximum), rates.length, lasting(step), emptySpans.length > 0 ? strings.gap(emptySpans.length) : "", versions.map(({ version }) => version || strings.noVersionWord).join(", "));
+  const unit = rateUnit(type);
+  const rate = formatRate(mean, unit);
+  const writeRate = evenColumn(value, unit.scale, unit.scale === 1 ? 3 : 1);
+  const summary = strings.timelineDescription(UNIT[type], rate, formatRate(maximum, unit), rates.length, lasting(step), emptySpans.length > 0 ? strings.gap(emptySpans.length) : "", versions.map(({ version }) => version || strings.noVersionWord).join(", "));
   const chart = (
     <div class="chart" ref={host} key="chart" role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
       aria-valuemin={0} aria-valuemax={Math.max(start.length - 1, 0)} aria-valuenow={brush?.head ?? Math.max(start.length - 1, 0)}
       aria-valuetext={brush && start.length > 0 ? describeStep(brush.head) + (brushed ? strings.selectedSpan(formatClock(brushed.from), formatClock(brushed.until)) : "") : strings.nothingSelected}
       onKeyDown={press} onPointerDown={down} onPointerMove={move} onPointerUp={() => { pressed.current = null; }} onPointerCancel={cancel} onPointerLeave={() => setHovered(null)}>
-      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} lag={lag} markers={markers} notes={notes} boosts={boosts} gaps={emptySpans} brush={brushed} cursor={pointed} />}
+      {width > 0 && <TimelinePlot isStrip={!isUnfolded} height={isUnfolded ? CHART_PIXELS : STRIP_PIXELS} width={width} left={left} range={visible} start={start} step={step} value={value} scale={unit.scale} lag={lag} markers={markers} notes={notes} boosts={boosts} gaps={emptySpans} brush={brushed} cursor={pointed} />}
       {!isUnfolded && pointed !== null && <span class="chart-tip">{describeStep(pointed)}</span>}
     </div>
   );
-  const rate = formatRate(mean, rateUnit(type));
   return (
     <section class={isUnfolded ? "timeline" : "timeline folded-timeline"} aria-label={strings.timeline}>
       <div class="timeline-head">
@@ -143,7 +145,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
         <>
           <div class="caption">
             <h2>{UNIT[type]}</h2>
-            <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(short(mean), short(maximum), formatUtcOffset(start[0] ?? Date.now() / 1000)) + longestLag}</span>
+            <span class="quiet">{pointed !== null ? describeStep(pointed) : strings.timelineCaption(rate, formatRate(maximum, unit), formatUtcOffset(start[0] ?? Date.now() / 1000)) + longestLag}</span>
           </div>
           <p class="basis">
             {remarks.map((remark, i) => <Fragment key={remark.text}>{i > 0 && " · "}<RemarkText remark={remark} /></Fragment>)}
@@ -172,11 +174,11 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
       <div class="row"><ZoomBack range={range} /><PendingSides /></div>
       {isUnfolded && <details class="numbers">
         <summary>{strings.timelineAsTable}</summary>
-        <Table label={strings.timelineAsTable} className="short" heads={[strings.fromZone(formatUtcOffset(start[0] ?? 0)), ...strings.timelineColumns]}>
+        <Table label={strings.timelineAsTable} className="short" heads={[strings.fromZone(formatUtcOffset(start[0] ?? 0)), ...strings.timelineColumns(unit.name)]}>
           {start.map((moment, i) => value[i] !== null && (
             <tr key={moment}>
               <th scope="row">{formatClock(moment)}</th>
-              {[short(value[i] ?? 0), count(samples[i]), count(pods[i]), formatOrUnknown(timeline.coverage[i], formatShare), formatOrUnknown(timeline.stopped_share[i], part)].map((text, at) => <td key={at} class="number">{text}</td>)}
+              {[writeRate(value[i] ?? 0), count(samples[i]), count(pods[i]), formatOrUnknown(timeline.coverage[i], shareColumn), formatOrUnknown(timeline.stopped_share[i], shareColumn)].map((text, at) => <td key={at} class="number">{text}</td>)}
             </tr>
           ))}
         </Table>

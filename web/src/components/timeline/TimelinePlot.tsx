@@ -10,10 +10,10 @@ const NOTE_PIXELS = 5;
 
 /**
  * Draws a timeline: bars, gaps, deployments and the selection; a strip has no axes and no labels. Events are those of its host.
- * The lag of the event loop, in seconds, is a line on a scale of its own.
+ * `scale` makes a value a number of the axis. The lag of the event loop, in seconds, is a line on a scale of its own.
  */
-export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, lag = [], markers, notes = [], boosts = [], gaps, brush, cursor }: {
-  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[]; lag?: readonly (number | null)[];
+export function TimelinePlot({ width, height, left, isStrip = false, range, start, step, value, scale, lag = [], markers, notes = [], boosts = [], gaps, brush, cursor }: {
+  width: number; height: number; left: number; isStrip?: boolean; range: Span; start: readonly number[]; step: number; value: readonly (number | null)[]; scale: number; lag?: readonly (number | null)[];
   markers: readonly Marker[]; notes?: readonly Span[]; boosts?: readonly Span[]; gaps: readonly Span[]; brush: Span | null; cursor: number | null;
 }) {
   const maximum = Math.max(...value.map((rate) => rate ?? 0), 0);
@@ -37,7 +37,7 @@ export function TimelinePlot({ width, height, left, isStrip = false, range, star
       {!isStrip && [0, 0.5, 1].map((share) => (
         <g key={share}>
           <line x1={left} x2={width} y1={y(top * share)} y2={y(top * share)} />
-          <text x={left - 6} y={Math.min(Math.max(y(top * share) + 4, 9), height)} text-anchor="end">{short(top * share)}</text>
+          <text x={left - 6} y={Math.min(Math.max(y(top * share) + 4, 9), height)} text-anchor="end">{short(top * share * scale)}</text>
         </g>
       ))}
       {gaps.map((gap) => <g key={gap.from}>{spanRectangle(gap, "gap-band")}{!isStrip && x(gap.until) - x(gap.from) > 90 && <text x={(x(gap.from) + x(gap.until)) / 2} y={height / 2} text-anchor="middle">{strings.noData}</text>}</g>)}

@@ -46,6 +46,7 @@ export function ContextMenu({ label, x, y, groups, close }: {
         // The finger that opened the menu is let go over it: that chooses nothing. A key's click has no detail.
         if (event.detail > 0 && !wasPressed.current) event.stopPropagation();
       }}>
+      <bdi class="menu-title" aria-hidden="true">{label}</bdi>
       {groups.filter((group) => group.length > 0).map((group, at) => (
         <div key={at} role="group">
           {group.map(({ label: text, key: shortcut, act }) => (

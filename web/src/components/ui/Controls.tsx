@@ -61,9 +61,9 @@ export const Meter = ({ value, most, class: className = "" }: { value: number; m
   <td class="meter" aria-hidden="true"><span class={className} style={{ width: `${most > 0 ? Math.min(Math.abs(value) / most, 1) * 60 : 0}px` }} /></td>
 );
 
-/** A time, its share of a whole, and the time as a bar. `most` is the largest time of the column. */
+/** A share of a whole, the same as a bar, and the time. `most` is the largest time of the column. */
 export function TimeCells({ us, whole, format, most }: { us: number; whole: number; format: Format; most: number }) {
-  return <><td class="number">{format(us)}</td><td class="number">{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter value={us} most={most} /></>;
+  return <><td class="number">{shareColumn(whole > 0 ? us / whole : 0)}</td><Meter value={us} most={most} /><td class="number time">{format(us)}</td></>;
 }
 
 /** What there is to say of something, as names and values. */

@@ -6,8 +6,8 @@ const ROLES: Readonly<Record<string, string>> = { TABLE: "table", TBODY: "rowgro
 
 /**
  * A table with its headings, in a box that scrolls: headings that begin with # are of numbers, those that begin
- * with ~ are for screen readers alone. With the class `cards` its rows are cards on a phone, where `data-head` of a
- * cell names its number.
+ * with ~ are for screen readers alone. With the class `cards` its rows are cards on a phone, where each number has its
+ * heading, as other cells with `data-head` have theirs.
  */
 export function Table({ label, heads, className = "", children }: { label: string; heads: readonly string[]; className?: string; children: ComponentChildren }) {
   const host = useRef<HTMLDivElement>(null);
@@ -16,6 +16,7 @@ export function Table({ label, heads, className = "", children }: { label: strin
     if (!isCards) return;
     for (const part of host.current?.querySelectorAll("table, tbody, tbody tr, tbody td") ?? []) if (!part.hasAttribute("role")) part.setAttribute("role", ROLES[part.tagName]);
     for (const head of host.current?.querySelectorAll("tbody th") ?? []) head.setAttribute("role", "rowheader");
+    for (const cell of host.current?.querySelectorAll<HTMLTableCellElement>("tbody td.number") ?? []) cell.dataset.head ??= heads[cell.cellIndex].replace("#", "");
   });
   return (
     <div class={`wide ${className}`} ref={host} tabIndex={0} role="region" aria-label={label}>

@@ -2,6 +2,7 @@ import type { Check, Remedy, Verdict } from "../../api/verdict.ts";
 import { change, place } from "../../lib/location.ts";
 import { formatRate, rateUnit } from "../../lib/quantities.ts";
 import { placeChanges } from "../../lib/sides.ts";
+import { inShownZone } from "../../lib/times.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
@@ -15,8 +16,9 @@ const isPossible = ({ action, parameters }: Remedy, canEnterRequests: boolean) =
 /** Does what a check advises; `enterRequests` asks for the numbers that only a person has. */
 export function RemedyButton({ remedy, enterRequests, isPrimary = false }: { remedy: Remedy; enterRequests?: () => void; isPrimary?: boolean }) {
   if (!isPossible(remedy, enterRequests !== undefined)) return null;
+  const label = inShownZone(remedy.label);
   return (
-    <button type="button" class={isPrimary ? "remedy primary" : ""} title={isPrimary ? remedy.label : undefined} onClick={remedy.action === "enter_requests" ? enterRequests : () => change(placeChanges(place.value, remedy.parameters))}>{remedy.label}</button>
+    <button type="button" class={isPrimary ? "remedy primary" : ""} title={isPrimary ? label : undefined} onClick={remedy.action === "enter_requests" ? enterRequests : () => change(placeChanges(place.value, remedy.parameters))}>{label}</button>
   );
 }
 
@@ -38,7 +40,7 @@ function CheckWarnings({ verdict: { checks }, enterRequests, isOffline = false }
   return (
     <ul class="notices doubts" aria-label={strings.beforeYouCompare}>
       {warnings.map(({ name, text, hint, remedy }) => (
-        <li key={name}><strong>{name}</strong> {text.replace(/\.?$/, ".")} {hint} {remedy && !isOffline && <RemedyButton remedy={remedy} enterRequests={enterRequests} />}</li>
+        <li key={name}><strong>{name}</strong> {inShownZone(text).replace(/\.?$/, ".")} {hint} {remedy && !isOffline && <RemedyButton remedy={remedy} enterRequests={enterRequests} />}</li>
       ))}
     </ul>
   );
@@ -54,7 +56,7 @@ function describePassed(checks: readonly Check[]): string {
 function PassedChecks({ verdict: { checks, sampling_only: sampled, method: { rate_source: source, unit } } }: CheckProps) {
   const rate = rateUnit(place.value.type, unit);
   const measured = source === "clock" && sampled ? strings.totalFromClock(formatRate(sampled.baseline, rate), formatRate(sampled.comparison, rate)) : strings.inSamples;
-  return <DefinitionList entries={[...checks.filter((check) => !isWarning(check)).map(({ name, text }) => [name, text] as const), ["measured", measured]]} />;
+  return <DefinitionList entries={[...checks.filter((check) => !isWarning(check)).map(({ name, text }) => [name, inShownZone(text)] as const), ["measured", measured]]} />;
 }
 
 /** Whether the sides are comparable, as lines: a line for each warning, and all else folded. */

@@ -4,6 +4,7 @@ import type { Ranges } from "../../api/answers.ts";
 import type { Basis, Verdict } from "../../api/verdict.ts";
 import { change, place } from "../../lib/location.ts";
 import { confidenceLabel, percent } from "../../lib/numbers.ts";
+import { inShownZone } from "../../lib/times.ts";
 import { BASIS_NAMES, describeVerdict } from "../../viewmodels/verdictText.ts";
 import { DefinitionList } from "../ui/Controls.tsx";
 import { Toolbar } from "../ui/Toolbar.tsx";
@@ -71,8 +72,8 @@ export function VerdictReasons({ verdict, ranges }: { verdict: Verdict; ranges?:
   const detectable = rate.min_detectable_effect;
   return (
     <>
-      <p>{summary}</p>
-      <p>{reason} {ranges?.text}</p>
+      <p>{inShownZone(summary)}</p>
+      <p>{inShownZone(`${reason} ${ranges?.text ?? ""}`)}</p>
       <DefinitionList entries={[
         [strings.interval, confidenceLabel(method.alpha_spent)],
         [strings.functions, strings.falseDiscoveryRate(percent(method.fdr, 0))],

@@ -37,9 +37,7 @@ export class Minimap {
   constructor(private readonly moveTo: (range: Range) => void, private readonly scroll: (part: number) => void) {
     this.element.className = "minimap";
     this.frame.className = "minimap-frame";
-    const hint = document.createElement("p");
-    hint.textContent = matchMedia("(hover: none)").matches ? strings.pinch : strings.ctrlWheelOrPinch;
-    this.element.append(hint, this.canvas, this.frame);
+    this.element.append(this.canvas, this.frame);
     this.element.addEventListener("pointerdown", (event) => this.pointerDown(event));
     this.element.addEventListener("pointermove", (event) => this.pointerMove(event));
     for (const end of ["pointerup", "pointercancel"] as const) this.element.addEventListener(end, () => (this.grip = null));
