@@ -149,6 +149,7 @@ def test_delete_asks_first_and_leads_back_to_the_list_also_by_keyboard(
     made = wish(served, service="nobody")
     page = open_page(f"{served.url}/captures/{made['id']}", expected="404")
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")
+    expect(page.get_by_text(re.compile(r"Waiting for a sidecar .* Gives up in \d+ s\."))).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")
@@ -205,6 +206,7 @@ def test_form_says_what_can_take_a_capture_and_is_the_same_as_its_commands(
     expect(page.get_by_label("Pods", exact=True)).to_have_value("9")
     # The form is the same as a command and a curl that work.
     page = open_page(f"{quick.url}/captures")
+    expect(page.get_by_label(re.compile("^Time range"))).to_have_count(0)
     page.get_by_label("Service", exact=True).fill("it's $HOME")
     page.get_by_label("Seconds", exact=True).fill("7")
     page.get_by_label("Filter", exact=True).fill("version=\"2\", pod!='x'")

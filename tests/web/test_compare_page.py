@@ -435,7 +435,9 @@ def test_nothing_to_compare_is_one_message_with_ways_out(shop: str, open_page: O
     page = open_page(f"{shop}/s/lone/compare", expected="400")
     heading = page.get_by_role("heading", name="Nothing to compare yet")
     expect(heading).to_be_visible()
-    expect(page.locator(".zero")).to_contain_text('No version ran before "only"')
+    expect(page.locator(".zero")).to_contain_text(re.compile(r'No version ran before "only".*:\d\d UTC\.'))
+    there = open_page(f"{shop}/s/lone/compare", expected="400", timezone_id="Asia/Kathmandu")
+    expect(there.locator(".zero")).to_contain_text(re.compile(r'before "only".*:\d\d UTC\+05:45\.'))
     page.get_by_role("link", name="Compare with the same time yesterday").click()
     expect(page.locator(".zero")).to_contain_text("No CPU samples of A everything")
     expect(page.locator(".besides, .culprits, .finding, .flame, .doubts")).to_have_count(0)
@@ -598,6 +600,11 @@ def test_full_verdict_with_warnings_is_accessible(shop: str, open_page: Open, ax
     opened_panel(page, "Why")
     page.get_by_label("Details of side A").click()
     assert violations_in_both_themes(page, axe) == {}
+    # On paper there are the result and the graph, and no controls.
+    page.emulate_media(media="print")
+    expect(page.locator(".flame canvas")).to_be_visible()
+    for hidden in (page.locator("header"), page.get_by_role("toolbar", name="Graph tools")):
+        expect(hidden).to_be_hidden()
 
 
 def test_hostile_names_are_text_and_fit(shop: str, open_page: Open) -> None:

@@ -109,6 +109,19 @@ FOCUSED = """() => {
   const marked = style.outlineStyle !== 'none' || style.boxShadow !== 'none' || at.tagName === 'CANVAS';
   return { number: at.dataset.visited, marked, text: at.outerHTML.slice(0, 200) };
 }"""
+DISABLED_CONTRASTS = """() => {
+  const light = colour => {
+    const [red, green, blue] = colour.match(/[\\d.]+/g).map(part => Number(part) / 255)
+      .map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05;
+  };
+  return [...document.querySelectorAll('button:disabled')].map(button => {
+    button.classList.add('primary');
+    const { color, backgroundColor } = getComputedStyle(button);
+    const [ink, ground] = [light(color), light(backgroundColor)];
+    return Math.max(ink / ground, ground / ink);
+  });
+}"""
 
 
 def opened(open_page: Open, url: str) -> Page:
@@ -221,6 +234,19 @@ def test_dialogs_and_the_range_picker_work_and_are_accessible(shop: str, open_pa
     page.keyboard.press("?")
     expect(page.get_by_role("dialog")).to_be_visible()
     assert violations(page, axe) == []
+
+
+def test_disabled_buttons_are_readable_and_unknown_addresses_are_pages(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    boxes(page)
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)  # type: ignore[arg-type]
+        expect(page.locator("html")).to_have_attribute("data-theme", theme)
+        contrasts = page.evaluate(DISABLED_CONTRASTS)
+        assert contrasts
+        assert min(contrasts) >= 4.5
+    page = open_page(f"{shop}/nosuch/page", expected="404")
+    expect(page.get_by_role("heading", name="No such page")).to_be_visible()
 
 
 def test_theme_follows_the_system_until_one_is_chosen(shop: str, open_page: Open) -> None:

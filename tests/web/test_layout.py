@@ -39,7 +39,10 @@ def measured(page: Page) -> dict[str, float]:
             const rows = document.querySelector('.flame-scroll').getBoundingClientRect();
             const panel = document.querySelector('.graphs').getBoundingClientRect();
             return { top: rows.top, rows: (Math.min(rows.bottom, innerHeight) - rows.top) / 20,
-                     bottom: rows.bottom, panel: panel.width, page: document.documentElement.scrollHeight };
+                     bottom: rows.bottom, panel: panel.width, page: document.documentElement.scrollHeight,
+                     wide: document.documentElement.scrollWidth,
+                     cut: document.querySelector('.legend').scrollWidth
+                        - document.querySelector('.legend').clientWidth };
         }"""
     )
     return found
@@ -64,6 +67,8 @@ def test_graph_begins_high_and_fills_the_window(
                 assert at["rows"] >= rows
                 assert at["panel"] >= width - 40
                 assert at["page"] <= height
+                assert at["wide"] <= width
+                assert at["cut"] == 0
 
 
 def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
@@ -91,6 +96,36 @@ def assert_nothing_moves(page: Page) -> None:
     page.keyboard.press("i")
     expect(page.locator("details.direction summary")).to_have_text("Bottom-up ▾")
     assert measured(page) == before
+    page.locator("#search").fill("query")
+    expect(page.locator(".matched")).to_be_visible()
+    assert measured(page) == before
+
+
+def test_picture_comes_first_on_a_phone_too(shop: str, open_page: Open) -> None:
+    page = open_page("about:blank", has_touch=True, is_mobile=True, viewport={"width": 390, "height": 844})
+    for address, top in ((PROFILE, 240), (BAD_PROFILE, 240), (COMPARISON, 460), (BAD_COMPARISON, 460)):
+        page.goto(shop + address)
+        at = measured(page)
+        assert at["top"] <= top, address
+        assert at["rows"] >= 16, address
+        assert at["wide"] == 390
+    page.goto(shop + PROFILE)
+    expect(page.get_by_role("button", name="shop: switch to another service")).to_be_in_viewport()
+    # Tools that are out of view fade out, and scroll into it.
+    more = page.get_by_label("More options")
+    more.click()
+    sheet = more.locator("xpath=..").locator(".choices").bounding_box()
+    assert sheet
+    assert 0 <= sheet["x"] <= sheet["x"] + sheet["width"] <= 390
+    assert 0 <= sheet["y"] <= sheet["y"] + sheet["height"] <= 844
+    page.keyboard.press("Escape")
+    # A hint is in words of the device, and gone for good once it is dismissed.
+    expect(page.locator(".hint")).to_contain_text("Pinch to zoom")
+    page.get_by_role("button", name="Hide this hint").click()
+    expect(page.locator(".hint")).to_have_count(0)
+    page.reload()
+    measured(page)
+    expect(page.locator(".hint")).to_have_count(0)
 
 
 def test_few_tab_stops_come_before_the_graph_and_arrows_reach_the_rest(shop: str, open_page: Open) -> None:

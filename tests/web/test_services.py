@@ -10,14 +10,14 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.segments import event_day, write_segment
 from sidelight_model.folded import parse_folded
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
-from tests.processes import Collector, collector
+from tests.processes import Collector, collector, eventually
 from tests.web.conftest import Open
 from tests.web.profiles import PERIOD_NS, WELL, make_window_id
 from tests.web.rules import violations_in_both_themes
@@ -164,6 +164,22 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
     expect(page.locator(".verdict")).to_contain_text("110 → 160 m/pod")
     given = parse_qs(urlsplit(page.url).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
+
+
+def test_late_filters_move_nothing(shop: str, open_page: Open) -> None:
+    page = open_page("about:blank")
+    held: list[Route] = []
+    page.route("**/api/v1/labels**", held.append)
+    page.goto(shop)
+    rows = page.locator(".services tbody")
+    expect(rows).to_be_visible()
+    eventually("filters ask for their labels", lambda: page.evaluate("true") and len(held) == 3)
+    before = rows.bounding_box()
+    for each in held:
+        each.continue_()
+    for label in ("cluster", "namespace"):
+        expect(page.get_by_label(label)).to_be_visible()
+    assert rows.bounding_box() == before
 
 
 def test_services_are_filtered_by_label_and_grouped_with_favourites_first(shop: str, open_page: Open) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -119,6 +120,18 @@ def test_the_keyboard_walks_chooses_zooms_and_lets_go(shop: str, open_page: Open
     page.keyboard.press("Enter")
     expect(basis(page)).to_contain_text("960 samples")
     assert given(page)["from"][0].endswith("Z")
+
+
+def test_version_that_ran_before_the_range_has_no_flag_of_a_deploy(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop")
+    asked = page.request.get(f"{shop}/api/v1/timeline", params={"query": '{service="shop"}', "from": "-1h"})
+    first = asked.json()["versions"][0]["first_seen"]
+    seconds = datetime.fromisoformat(first).timestamp() if isinstance(first, str) else first
+    page.goto(f"{shop}/s/shop?from={seconds + 10:.0f}&until=now")
+    unfolded(page)
+    expect(page.locator(".flag")).to_have_count(2)
+    expect(page.locator(".flag").first).to_have_text(re.compile("◂ *v1$"))
+    expect(page.locator(".flag").last).to_have_text(re.compile(r"v2\d\d:\d\d"))
 
 
 def test_a_flag_begins_a_comparison_and_a_second_side_ends_the_choice(shop: str, open_page: Open) -> None:

@@ -4,7 +4,7 @@ import { binWidth, cumulative, axisMaximum, binSamples } from "../src/lib/distri
 import { microseconds, percent, short } from "../src/lib/numbers.ts";
 import { equals, joinMatchers, selectorOf, sideMatchers, sideName } from "../src/lib/selectors.ts";
 import { singleSide, swapSides, defaultSides, placeChanges, sameTimeYesterday, sideInForce } from "../src/lib/sides.ts";
-import { toAbsolute, formatAgo, parseTime, widerPreset, isRelativeTime, formatRange } from "../src/lib/times.ts";
+import { toAbsolute, formatAgo, parseTime, widerPreset, isRelativeTime, formatRange, inShownZone } from "../src/lib/times.ts";
 import { formatPlace, isRangeChosen, onPage, parsePlace, START, type Place } from "../src/lib/url.ts";
 import { randomNumbers, seeds } from "./stacks.ts";
 import { comparisonParameters, compareQuery } from "../src/lib/queryParameters.ts";
@@ -92,6 +92,12 @@ test("a range is named in words, and clock times with their zone", () => {
   assert.equal(named("UTC", "2026-11-21T09:00:00Z", "2026-11-21T10:00:00Z"), "2026-11-21 09:00:00 – 10:00:00 UTC");
   assert.equal(named("Asia/Kolkata", "2026-11-21T09:00:00Z", "now"), "2026-11-21 14:30:00 UTC+05:30 – now");
   assert.equal(named("America/New_York", "2026-10-31T12:00:00Z", "2026-11-02T12:00:00Z"), "2026-10-31 08:00:00 UTC−04:00 – 2026-11-02 07:00:00 UTC−05:00");
+  process.env.TZ = "America/New_York";
+  const told = "both sides ran 2026-11-20 23:30–23:50 UTC; before: 2026-11-20 04:50–05:10, 2026-11-19 03:00 – 2026-11-20 12:00 (UTC)";
+  assert.equal(inShownZone(told), "both sides ran 2026-11-20 18:30–18:50 UTC−05:00; before: 2026-11-19 23:50–2026-11-20 00:10, 2026-11-18 22:00 – 2026-11-20 07:00 (UTC−05:00)");
+  assert.equal(inShownZone("v2026-11-20 04:50 is a version"), "v2026-11-20 04:50 is a version");
+  process.env.TZ = "UTC";
+  assert.equal(inShownZone(told), told);
   process.env.TZ = before ?? "UTC";
 });
 
