@@ -16,7 +16,7 @@ export function invert(tree: Tree, weight: Float64Array, minShare = MIN_WEIGHT_S
   if (tree.level.length === 0) return tree;
   const { parent } = shapeOf(tree.level);
   const leaves = nodesWithSelf(tree.self);
-  const builder = new TreeBuilder(tree.names, tree.name[0], tree.self.length);
+  const builder = new TreeBuilder(tree.names, tree.name[0], tree.self.length, tree.level.length);
   for (let side = 0; side < tree.self.length; side++) builder.add(0, side, tree.self[side][0], tree.samples[side][0]);
   addCallers(builder, tree, { parent, starts: leaves, frames: leaves, self: tree.self, samples: tree.samples, weight, minShare, isByWeight });
   return builder.tree(!isByWeight);

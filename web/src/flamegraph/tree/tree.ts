@@ -125,23 +125,27 @@ export function sum(column: Column): number {
   return all;
 }
 
-/** Up to so many nodes are sorted by insertion: most frames have few callees, and a call of `sort` costs more than that. */
-const FEW = 24;
+/** Runs of so many nodes are sorted by insertion, and then merged: a call of `sort` with a comparison takes longer. */
+const RUN = 24;
 
 /** Sorts a part of `nodes` by weight, heaviest first; those of one weight by `tie`, else they keep their order. */
 export function sortByWeight(nodes: Int32Array, from: number, until: number, weight: Float64Array, tie: (a: number, b: number) => number = () => 0): void {
-  if (until - from > FEW) {
-    nodes.subarray(from, until).sort((a, b) => weight[b] - weight[a] || tie(a, b));
-    return;
-  }
-  for (let at = from + 1; at < until; at++) {
-    const node = nodes[at];
-    let to = at;
-    for (; to > from; to--) {
-      const other = nodes[to - 1];
-      if (weight[other] > weight[node] || (weight[other] === weight[node] && tie(other, node) <= 0)) break;
-      nodes[to] = other;
+  const isBefore = (a: number, b: number) => weight[a] > weight[b] || (weight[a] === weight[b] && tie(a, b) < 0);
+  for (let start = from; start < until; start += RUN) {
+    for (let at = start + 1; at < Math.min(start + RUN, until); at++) {
+      const node = nodes[at];
+      let to = at;
+      for (; to > start && isBefore(node, nodes[to - 1]); to--) nodes[to] = nodes[to - 1];
+      nodes[to] = node;
     }
-    nodes[to] = node;
+  }
+  if (until - from <= RUN) return;
+  const left = new Int32Array(until - from);
+  for (let size = RUN; size < until - from; size *= 2) {
+    for (let start = from; start + size < until; start += 2 * size) {
+      for (let at = 0; at < size; at++) left[at] = nodes[start + at];
+      const end = Math.min(start + 2 * size, until);
+      for (let at = 0, right = start + size, to = start; at < size; to++) nodes[to] = right < end && isBefore(nodes[right], left[at]) ? nodes[right++] : left[at++];
+    }
   }
 }

@@ -1,24 +1,32 @@
 import type { Tree } from "./tree.ts";
 
+const FIRST_NODES = 64;
+
 /**
  * Grows a tree by (parent, name) and gives it back in pre-order with children sorted by name, so that
  * two trees with the same call paths come out node for node the same; or in the order in which they were made.
  */
 export class TreeBuilder {
   private readonly children = new Map<number, number>();
-  private readonly parent: number[] = [-1];
-  private readonly name: number[];
-  private readonly self: number[][];
-  private readonly samples: number[][];
+  private count = 1;
+  private parent: Int32Array;
+  private name: Int32Array;
+  private self: Float64Array[];
+  private samples: Float64Array[];
 
+  /** `nodes`: how many there will be, about. */
   constructor(
     private readonly names: readonly string[],
     rootName: number,
     sides: number,
+    nodes = FIRST_NODES,
   ) {
-    this.name = [rootName];
-    this.self = Array.from({ length: sides }, () => [0]);
-    this.samples = Array.from({ length: sides }, () => [0]);
+    this.parent = new Int32Array(nodes);
+    this.name = new Int32Array(nodes);
+    this.parent[0] = -1;
+    this.name[0] = rootName;
+    this.self = Array.from({ length: sides }, () => new Float64Array(nodes));
+    this.samples = Array.from({ length: sides }, () => new Float64Array(nodes));
   }
 
   /** The child of `parent` called `name`, made on first use. */
@@ -33,12 +41,23 @@ export class TreeBuilder {
 
   /** A new child of `parent`; the caller knows that it has none of this name yet. */
   append(parent: number, name: number): number {
-    const node = this.parent.length;
-    this.parent.push(parent);
-    this.name.push(name);
-    for (const column of this.self) column.push(0);
-    for (const column of this.samples) column.push(0);
+    const node = this.count++;
+    if (node === this.parent.length) this.reserve(2 * node);
+    this.parent[node] = parent;
+    this.name[node] = name;
     return node;
+  }
+
+  /** Half a million nodes in arrays that grow one by one are mostly work for the garbage collector. */
+  private reserve(nodes: number): void {
+    const longer = <Column extends Int32Array | Float64Array>(column: Column, next: Column): Column => {
+      next.set(column);
+      return next;
+    };
+    this.parent = longer(this.parent, new Int32Array(nodes));
+    this.name = longer(this.name, new Int32Array(nodes));
+    this.self = this.self.map((column) => longer(column, new Float64Array(nodes)));
+    this.samples = this.samples.map((column) => longer(column, new Float64Array(nodes)));
   }
 
   add(node: number, side: number, self: number, samples: number): void {
@@ -47,7 +66,7 @@ export class TreeBuilder {
   }
 
   tree(isByName = true): Tree {
-    const count = this.parent.length;
+    const { count } = this;
     const { first, next } = this.childLists(isByName);
     const order = new Int32Array(count);
     const level = new Int32Array(count);
@@ -64,11 +83,11 @@ export class TreeBuilder {
       }
     }
     // Loops: a callback for each of half a million nodes takes three times as long.
-    const pick = <Column extends Int32Array | Float64Array>(from: readonly number[], to: Column): Column => {
+    const pick = <Column extends Int32Array | Float64Array>(from: Column, to: Column): Column => {
       for (let i = 0; i < count; i++) to[i] = from[order[i]];
       return to;
     };
-    const sums = (columns: readonly number[][]) => columns.map((column) => pick(column, new Float64Array(count)));
+    const sums = (columns: readonly Float64Array[]) => columns.map((column) => pick(column, new Float64Array(count)));
     return {
       names: this.names,
       level,
@@ -80,11 +99,12 @@ export class TreeBuilder {
 
   /** Linked child lists with the last child first: a stack of pending nodes turns that around. */
   private childLists(isByName: boolean): { first: Int32Array; next: Int32Array } {
-    const count = this.parent.length;
+    const { count } = this;
     const first = new Int32Array(count).fill(-1);
     const next = new Int32Array(count).fill(-1);
-    const order = isByName ? sortByRank(this.name, ranks(this.names)) : this.name.keys();
-    for (const node of order) {
+    const order = isByName ? sortByRank(this.name.subarray(0, count), ranks(this.names)) : null;
+    for (let at = 0; at < count; at++) {
+      const node = order ? order[at] : at;
       if (node === 0) continue;
       next[node] = first[this.parent[node]];
       first[this.parent[node]] = node;
@@ -94,7 +114,7 @@ export class TreeBuilder {
 }
 
 /** The nodes by the rank of their names: a counting sort, for comparing half a million takes seconds. */
-function sortByRank(name: readonly number[], rank: Int32Array): Int32Array {
+function sortByRank(name: Int32Array, rank: Int32Array): Int32Array {
   const start = new Int32Array(rank.length + 1);
   for (const nameIndex of name) start[rank[nameIndex] + 1]++;
   for (let at = 1; at < start.length; at++) start[at] += start[at - 1];
