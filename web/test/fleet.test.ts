@@ -10,7 +10,7 @@ const BASIS = { windows: 1, pods: 1, samples: 1, unreadable_segments: 0, unresol
 const workload = (name: string, counts: Partial<Workload["pod_counts"]>, changes: Partial<Workload> = {}): Workload => {
   const pod_counts = { profiled: 0, starting: 0, no_sidecar: 0, dead: 0, stale: 0, finished: 0, total: 0, ...counts };
   const total = pod_counts.profiled + pod_counts.starting + pod_counts.no_sidecar + pod_counts.dead + pod_counts.stale;
-  return { namespace: "prod", kind: "Deployment", workload: name, service: name, profiling_expected: true, versions: {}, covered_by: { sidecar: 0, agent: 0, other: 0 }, rollouts: [], pods: [], ...changes, pod_counts: { ...pod_counts, total } };
+  return { namespace: "prod", kind: "Deployment", workload: name, service: name, profiling_expected: true, versions: {}, covered_by: { sidecar: 0, agent: 0, other: 0 }, source_url: "", rollouts: [], pods: [], ...changes, pod_counts: { ...pod_counts, total } };
 };
 
 const sidecars = (rows: readonly (readonly [cluster: string, namespace: string, service: string, sampler: string, pods: number, age: number])[]): SidecarsAnswer => ({
@@ -35,7 +35,7 @@ test("coverage has every workload, the worst first, and services that only sidec
 
 test("coverage is summed by namespace and filtered by state and text", () => {
   assert.deepEqual(groupCoverage(ROWS).map(({ cluster, namespace, workloads, pods }) => [cluster, namespace, workloads, pods.profiled, pods.total]), [
-    ["", "jobs", 1, 0, 5], ["eu", "prod", 1, 8, 10], ["us", "lab", 2, 4, 5], ["", "prod", 1, 3, 3],
+    ["eu", "jobs", 1, 0, 5], ["eu", "prod", 2, 11, 13], ["us", "lab", 2, 4, 5],
   ]);
   assert.deepEqual(filterCoverage(ROWS, "", "no_sidecar").map(({ service }) => service), ["shop", "batch"]);
   assert.deepEqual(filterCoverage(ROWS, "LAB", "profiled").map(({ service }) => service), ["vm"]);

@@ -76,19 +76,22 @@ export function buildCoverage(workloads: readonly Workload[], sidecars: Sidecars
       problem: worst?.problem ?? "", hint: worst?.hint ?? "", attachablePod: workload.pods.find(({ status }) => status === "no_sidecar")?.pod ?? "",
     };
   });
+  // They are of one cluster, which only sidecars name.
+  const named = new Set(rows.flatMap(({ cluster }) => cluster || []));
+  const watched = rows.map((row) => (named.size === 1 ? { ...row, cluster: [...named][0] } : row));
   const rest = groupBy(numbers.filter((at) => !used.has(at)), (at) => [sidecars?.cluster[at], sidecars?.namespace[at], sidecars?.service[at]].join("\n"));
   for (const [key, own] of rest) {
     const [cluster, namespace, service] = key.split("\n");
     const about = describeSidecars(sidecars, own);
     const pods = own.reduce((sum, at) => sum + (sidecars?.pods[at] ?? 0), 0);
     const isStale = (sidecars?.until ?? 0) - (about.lastSeen ?? 0) > STALE_SECONDS;
-    rows.push({
+    watched.push({
       key, ...about, cluster, namespace, workload: "", kind: "", service, isExpected: true,
       pods: { ...NO_PODS, total: pods, [isStale ? "stale" : "profiled"]: pods }, byAgent: 0, problem: "", hint: "", attachablePod: "",
     });
   }
   const missing = ({ pods, isExpected }: CoverageRow) => (isExpected ? 1 : 0) * (pods.total - pods.profiled - pods.starting);
-  return rows.sort((a, b) => missing(b) - missing(a) || Number(b.isExpected) - Number(a.isExpected) || (a.key < b.key ? -1 : 1));
+  return watched.sort((a, b) => missing(b) - missing(a) || Number(b.isExpected) - Number(a.isExpected) || (a.key < b.key ? -1 : 1));
 }
 
 function describeSidecars(sidecars: SidecarsAnswer | null, own: readonly number[]) {
