@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, hover, outline, turn
+from tests.web.profiles import HOSTILE
 
 V2 = "?query=version%3D%22v2%22"
 SIDES = "?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
@@ -412,7 +413,17 @@ def test_groups_are_compared_with_the_mean_filtered_and_made_sides(shop: str, op
         page.get_by_label("Break down by").select_option(by)
         expect(cards).to_have_count(names if isinstance(names, int) else len(names))
         assert given(page, "group") == by
-    page.get_by_label("Break down by").select_option("version")
+    for service, by, some in (
+        ("zones", "zone", len(HOSTILE)),
+        ("cart", "namespace", 1),
+        ("pool", "thread", 2),
+        ("shop", "pod", 4),
+    ):
+        page.goto(f"{shop}/s/{service}?view=breakdown&group={by}")
+        expect(cards).to_have_count(some)
+        expect(cards.first.get_by_role("button", name="Filter")).to_be_visible()
+        expect(cards.first.get_by_title("Make this side A of a comparison")).to_be_visible()
+    page.goto(f"{shop}/s/shop?view=breakdown")
     page.get_by_role("listitem", name="v1").get_by_title("Make this side A of a comparison").click()
     v2.get_by_title("Make this side B of a comparison").click()
     expect(page.get_by_label("Version of side B")).to_have_value("version:v2")
