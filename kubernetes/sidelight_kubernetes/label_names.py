@@ -27,12 +27,14 @@ TRIGGER_DURATION_SECONDS: Final = f"{DOMAIN}/trigger-duration-seconds"
 CONTAINER: Final = f"{DOMAIN}/container"
 """Annotation: the container whose processes are sampled."""
 MATCH: Final = f"{DOMAIN}/match"
+SOURCE_URL: Final = f"{DOMAIN}/source-url"
+"""Annotation: the URL of a source file, as in the collector's `--source-url`."""
 STATUS: Final = f"{DOMAIN}/status"
 """Annotation that the webhook writes: `injected`, or `skipped: ` with the reason."""
 
 ANNOTATIONS: Final = (
     *(SERVICE, VERSION, RATE, MODE, INTERVAL_SECONDS, WINDOW_SECONDS, ON_DEMAND),
-    *(BUDGET_CPU_PERCENT, CONTAINER, MATCH),
+    *(BUDGET_CPU_PERCENT, CONTAINER, MATCH, SOURCE_URL),
     *(TRIGGER_CPU_PERCENT, TRIGGER_THROTTLED_PERCENT, TRIGGER_RSS_GROWTH, TRIGGER_READY, TRIGGER_SIGTERM),
     *(TRIGGER_RATE, TRIGGER_DURATION_SECONDS),
 )

@@ -560,7 +560,7 @@ def test_what_one_sees_is_what_the_others_read() -> None:
     assert two.get_snapshot() is two.get_snapshot()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_golden_snapshots_of_a_cluster_are_read_by_every_later_version(version: int) -> None:
     store = MemoryStore()
     store.put(SNAPSHOT_KEY, zstandard.compress((GOLDEN / f"discovery-{version}.json").read_bytes()))
@@ -578,7 +578,7 @@ def test_golden_snapshots_of_a_cluster_are_read_by_every_later_version(version: 
     assert (second.skip_reason, second.sidecar) == ("hostNetwork is set", None)
     share.put_snapshot(sight)
     written = zstandard.decompress(store.get(SNAPSHOT_KEY))
-    assert written == (GOLDEN / "discovery-2.json").read_bytes().strip()
+    assert written == (GOLDEN / "discovery-3.json").read_bytes().strip()
 
 
 def test_rollouts_stay_when_the_cluster_forgets_them() -> None:

@@ -30,6 +30,7 @@ from tests.collector.clusters import Server, deployment, pod, replicaset
 from tests.collector.test_api_document import DOCUMENT, check, resolved
 
 PATH = "/api/v1/workloads"
+SOURCE = "https://git.example/shop/{file}"
 
 
 class Everything:
@@ -94,7 +95,7 @@ async def seen(client: TestClient[Request, Application], **given: str) -> dict[s
 def shop() -> Everything:
     api = Everything()
     api.put(ResourceKind.PODS, pod("a", sidecar="running"))
-    api.put(ResourceKind.PODS, pod("b"))
+    api.put(ResourceKind.PODS, pod("b", notes={"sidelight.dev/source-url": SOURCE}))
     api.put(ResourceKind.PODS, pod("c", sidecar="waiting", reason="CrashLoopBackOff", restarts=3))
     api.put(ResourceKind.PODS, pod("r", owner="redis", namespace="db"))
     api.put(ResourceKind.DEPLOYMENTS, deployment("shop", 2))
@@ -109,6 +110,7 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
         first = told["workloads"][0]
         assert (first["namespace"], first["workload"], first["service"]) == ("shop", "shop", "shop")
         assert first["profiling_expected"]
+        assert [each["source_url"] for each in told["workloads"]] == [SOURCE, ""]
         counts = {name: number for name, number in first["pod_counts"].items() if number}
         assert counts == {"total": 3, "profiled": 1, "no_sidecar": 1, "dead": 1}
         without, dead, fine = first["pods"]

@@ -1,4 +1,4 @@
-"""Where a capture can be started, and of what: a service, rows of the heatmap, a pod, a deploy, the palette."""
+"""Captures that start at a service, rows of the heatmap, a pod, a deploy or in the palette."""
 
 from __future__ import annotations
 

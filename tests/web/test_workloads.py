@@ -31,7 +31,7 @@ def seen(folder: Path, *missing: WatchProblem) -> str:
     book = ClusterCache(100)
     items = [
         pod("shop-1", sidecar="running"),
-        pod("shop-2"),
+        pod("shop-2", notes={"sidelight.dev/source-url": "https://git.example/shop/{file}"}),
         pod("shop-3", notes={"sidelight.dev/status": f"skipped: {MARKUP}"}),
         pod("lone-1", owner="lone", sidecar="waiting", reason="CrashLoopBackOff", restarts=3),
     ]
@@ -97,6 +97,13 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
     expect(page.locator("button.flag").first).to_have_attribute(
         "title", re.compile(r"v2: first seen .*, rolled out from .* to ")
     )
+    # An annotation of the pods names their source code.
+    for address in ("?view=table", "/compare?baseline=match:&comparison=version:v2&view=table"):
+        page.goto(f"{running.url}/s/shop{address}")
+        row = page.locator(".panel tbody tr").filter(has_text="handle")
+        expect(row.get_by_role("link", name="Source")).to_have_attribute(
+            "href", "https://git.example/shop/shop/views.py"
+        )
 
 
 def test_a_right_that_is_missing_is_told_and_without_a_cluster_no_pods_are_listed(

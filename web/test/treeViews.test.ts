@@ -196,4 +196,10 @@ test("frames of the application lead to their source code, at the version that r
   assert.equal(parseSources("__sidelight_sources__"), null);
   assert.equal(parseSources(""), null);
   assert.equal(sourceUrl(null, "shop", "v1", "handle (shop/views.py:9)"), null);
+  // Pods name their own, which comes after that of the service.
+  const ofPods = (service: string, template: string) => sourceUrl(sources, service, "v1", "handle (opt/shop/views.py:9)", template);
+  assert.equal(ofPods("shop", "https://pods.example/{file}#L{line}"), "https://pods.example/views.py#L9");
+  assert.equal(ofPods("cart", "https://pods.example/{file}"), "https://hg.example/cart/views.py?at=9");
+  assert.equal(sourceUrl(null, "shop", "v1", "handle (shop/views.py)", "https://pods.example/{file}"), "https://pods.example/shop/views.py");
+  assert.equal(ofPods("shop", "javascript:alert('{file}')"), null);
 });

@@ -22,6 +22,7 @@ ObjectKey = tuple[str, str]
 APPS_GROUP: Final = "apps"
 _REVISION_HISTORY_ANNOTATION: Final = "deployment.kubernetes.io/revision-history"
 _REVISION_ANNOTATION: Final = "deployment.kubernetes.io/revision"
+_MAX_SOURCE_URL: Final = 1000
 _WORKLOAD_KINDS: Final = ("Deployment", "StatefulSet", "DaemonSet")
 
 
@@ -84,7 +85,7 @@ class Pod:
 
     `revision` is the hash that its owner gave it. `inject_label` is its label for the injector (true, false
     or empty), `skip_reason` why the injector added no sidecar. `sampled_container` is the container that a
-    sidecar samples.
+    sidecar samples. `source_url` is the template of the pages' links to its source code, unchecked.
     """
 
     namespace: str
@@ -105,6 +106,7 @@ class Pod:
     containers: tuple[str, ...]
     sampled_container: str
     sidecar: SidecarContainer | None
+    source_url: str = ""
 
     @property
     def is_node_agent(self) -> bool:
@@ -222,6 +224,7 @@ def parse_pod(item: ApiObject) -> Pod:
         containers=_list_containers(spec),
         sampled_container=_intern(naming.target_container(item)),
         sidecar=_find_sidecar(spec, status, injected=injection_status == "injected"),
+        source_url=_intern(_get_text(annotations, label_names.SOURCE_URL)[:_MAX_SOURCE_URL]),
     )
 
 

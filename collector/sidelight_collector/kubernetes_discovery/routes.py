@@ -136,6 +136,7 @@ def workload_to_json(
         "pod_counts": {"total": len(running)}
         | {str(state): coverage.count_pods(state) for state in CoverageState},
         "covered_by": coverage.count_coverers(),
+        "source_url": next((pod.pod.source_url for pod in running if pod.pod.source_url), ""),
         "rollouts": [rollout_to_json(rollout) for rollout in rollouts[:MAX_ROLLOUTS]],
         "pods": [_pod_to_json(pod) for pod in coverage.pods[:max_pods]],
     }

@@ -47,7 +47,7 @@ ROOT: Final = "v1/discovery/"
 WATCHER_KEY: Final = f"{ROOT}watcher.json"
 SNAPSHOT_KEY: Final = f"{ROOT}seen.json.zst"
 ROLLOUTS_KEY: Final = f"{ROOT}rollouts.json"
-FORMAT: Final = 2
+FORMAT: Final = 3
 _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "seen": {"at": "observed_at", "left_out": "pods_omitted", "missing": "watch_problems"},
     "pod": {"skipped": "skip_reason", "watched": "sampled_container", "wished": "inject_label"},

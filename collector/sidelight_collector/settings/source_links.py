@@ -55,7 +55,7 @@ class SourceLinkSettings(PyroscopeSettings):
 
     @property
     def sources(self) -> str:
-        """The two settings as JSON for the pages; empty without a URL."""
-        if not self.source_url:
+        """The two settings as JSON for the pages; empty without any."""
+        if not self.source_url and not self.source_strip:
             return ""
         return json.dumps({"urls": dict(self.source_url), "strip": self.source_strip}, sort_keys=True)

@@ -2016,6 +2016,8 @@ export interface components {
                 readonly agent: number;
                 readonly other: number;
             };
+            /** @description URL of a source file with {service}, {version}, {file} and {line}, as the pods' annotation sidelight.dev/source-url has it; empty without one. */
+            readonly source_url: string;
             /** @description Rollouts, latest first, at most 10. */
             readonly rollouts: readonly components["schemas"]["Rollout"][];
             /** @description Pods, those that need attention first. */
@@ -8047,6 +8049,7 @@ export interface operations {
                      *             "agent": 0,
                      *             "other": 0
                      *           },
+                     *           "source_url": "",
                      *           "rollouts": [
                      *             {
                      *               "namespace": "shop",

@@ -12,6 +12,7 @@ import { ComparedTimes } from "../components/controls/ComparedTimes.tsx";
 import { DepthRangeNotice } from "../components/depth/DepthRangePanel.tsx";
 import { useSharedView } from "../components/controls/sharedView.ts";
 import { NotesButton } from "../components/notes/NotesButton.tsx";
+import { useWorkloads } from "../components/services/Workloads.tsx";
 import { useServiceNotes } from "../components/notes/serviceNotes.ts";
 import { inShownZone, rfc3339, toEpochSeconds } from "../lib/times.ts";
 import { ProfileView } from "../components/profile/ProfileView.tsx";
@@ -31,6 +32,7 @@ export function ComparePage({ refreshCount }: { refreshCount: number }) {
   const here = place.value;
   const range = pageRange(here);
   useServiceNotes(refreshCount);
+  useWorkloads(here.service, refreshCount);
   const query = compareQuery(here);
   const request = useAnswer<FlameAnswer>(apiUrl(...query));
   const answered = request.isCurrent ? (request.answer?.sides ?? null) : null;

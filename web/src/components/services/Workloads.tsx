@@ -5,6 +5,7 @@ import { apiUrl } from "../../api/request.ts";
 import { equals } from "../../lib/selectors.ts";
 import { formatClock } from "../../lib/times.ts";
 import { openCapture } from "../controls/dialogs.ts";
+import { annotatedSource } from "../controls/SourceLink.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { Table } from "../ui/Table.tsx";
 import { Notices } from "../answer/Notices.tsx";
@@ -22,6 +23,9 @@ export function useWorkloads(service: string, refreshCount: number): WorkloadsAn
   const scope: Record<string, string> = service === "" ? { unprofiled: "1", limit: "3", pods: "1" } : { query: equals("service", service), pods: "200" };
   const request = useAnswer<WorkloadsAnswer>(apiUrl("workloads", scope));
   useEffect(() => { if (refreshCount > 0) request.reload(); }, [refreshCount]);
+  useEffect(() => {
+    if (service !== "" && request.answer) annotatedSource.value = { service, url: request.answer.workloads.find(({ source_url: url }) => url)?.source_url ?? "" };
+  }, [service, request.answer]);
   // An older collector knows nothing of it, and pages do without.
   return request.answer;
 }

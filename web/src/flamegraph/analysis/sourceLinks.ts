@@ -25,14 +25,16 @@ export function repositoryPath(file: string, strip: readonly string[]): string {
 }
 
 /**
- * The URL of a frame's source code; null for code that is not the application's, and where no URL is set. Without a
- * version it is that of the default branch, and without a line that of the whole file.
+ * The URL of a frame's source code; null for code that is not the application's, and where no URL is set. That of the
+ * service comes before the one that its pods name. Without a version it is that of the default branch, and without a
+ * line that of the whole file.
  */
-export function sourceUrl(sources: Sources | null, service: string, version: string, frame: string): string | null {
-  const template = sources && (Object.hasOwn(sources.urls, service) ? sources.urls[service] : sources.urls[""]);
+export function sourceUrl(sources: Sources | null, service: string, version: string, frame: string, ofPods = ""): string | null {
+  const { urls, strip } = sources ?? { urls: {}, strip: [] };
+  const template = Object.hasOwn(urls, service) ? urls[service] : ofPods || urls[""];
   const { file, line } = frameParts(frame);
-  if (!sources || !template || file === "" || groupOf(frame) !== "application") return null;
-  const path = repositoryPath(file, sources.strip);
+  if (!template || file === "" || groupOf(frame) !== "application") return null;
+  const path = repositoryPath(file, strip);
   if (path.split("/").includes("..")) return null;
   const values: Readonly<Record<string, string>> = {
     service: encodeURIComponent(service), version: version === "" ? "HEAD" : version.split("/").map(encodeURIComponent).join("/"),
