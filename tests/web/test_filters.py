@@ -136,6 +136,13 @@ def test_endpoints_of_a_service_are_listed_filtered_and_group_the_graph(shop: st
     table.get_by_role("link", name="pay (shop.py)").click()
     expect(page.get_by_role("button", name="endpoint is pay (shop.py)")).to_be_visible()
     expect(basis(page)).to_contain_text("60 samples")
+    # Two endpoints are compared.
+    page.goto(f"{shop}/s/endpoints?view=breakdown&group=endpoint")
+    for side, name in (("A", "pay (shop.py)"), ("B", "cart (shop.py)")):
+        card = page.get_by_role("listitem", name=name)
+        card.get_by_title(f"Make this side {side} of a comparison").click()
+    expect(page.get_by_role("region", name="Verdict")).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query)["comparison"] == ['match:endpoint="cart (shop.py)"']
 
 
 def pods(count: int) -> Iterator[list[Window]]:

@@ -38,7 +38,8 @@ test("ranges, services, pages, views and actions are found", () => {
   assert.equal(paletteItems("service ", context({ favourites: ["shop"] }))[0].text, "shop");
   assert.equal(addresses("mine", { views: [{ name: "mine", path: "/s/shop?type=wall" }] })[0], "/s/shop?type=wall");
   assert.deepEqual(paletteItems("capture shop", context()).map(({ action }) => action), [{ capture: "shop" }]);
-  assert.deepEqual(paletteItems("save view as my view", context()).map(({ action }) => action), [{ save: "my view" }]);
+  assert.deepEqual(paletteItems("save view as my view", context()).map(({ action }) => action), [{ save: "my view", isPinned: false }]);
+  assert.deepEqual(paletteItems("Pin comparison as v2", context()).map(({ action }) => action), [{ save: "v2", isPinned: true }]);
   assert.equal(paletteItems("utc", context())[0].action, "utc");
 });
 

@@ -19,6 +19,7 @@ export const functionKind = "function";
 export const captureService = (name: Printable) => `Capture ${name}`;
 export const startCapture = "Start a capture";
 export const saveViewAs = (name: Printable) => `Save this view as “${name}”`;
+export const pinComparisonAs = (name: Printable) => `Pin this comparison as “${name}”`;
 export const compareService = (name: Printable) => `Compare ${name}: the newest versions`;
 export const compareVersions = (name: Printable, a: Printable, b: Printable) => `Compare ${name}: ${a} with ${b}`;
 export const inServices = (services: number) => plural(services, "service");

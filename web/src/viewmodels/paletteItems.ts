@@ -8,7 +8,7 @@ import { formatRange, isRelativeTime, parseTime, parseTypedTime, PRESETS, type R
 import { appearanceOf, onPage, parseAddress, START, type Page, type Place } from "../lib/url.ts";
 import * as strings from "../strings/paletteStrings.ts";
 
-export type PaletteAction = "theme" | "utc" | "refresh" | "help" | { readonly capture: string } | { readonly save: string };
+export type PaletteAction = "theme" | "utc" | "refresh" | "help" | { readonly capture: string } | { readonly save: string; readonly isPinned: boolean };
 
 export interface PaletteItem {
   readonly id: string;
@@ -85,10 +85,10 @@ export function parseRange(text: string, now: number): Range | null {
 }
 
 /** The command at the start of a text, and what follows it. */
-export function parseCommand(text: string): { readonly name: "" | "compare" | "capture" | "service" | "save"; readonly rest: string } {
-  const match = /^(?:(compare|capture|service)|(save view as))\s+(.*)$/i.exec(text);
+export function parseCommand(text: string): { readonly name: "" | "compare" | "capture" | "service" | "save" | "pin"; readonly rest: string } {
+  const match = /^(compare|capture|service|save(?= view as )|pin(?= comparison as ))(?: view as| comparison as)?\s+(.*)$/i.exec(text);
   if (!match) return { name: "", rest: "" };
-  return { name: match[2] ? "save" : (match[1].toLowerCase() as "compare"), rest: match[3].trim() };
+  return { name: match[1].toLowerCase() as "compare", rest: match[2].trim() };
 }
 
 /** A page of another service, with nothing of the present one but the type, the times and the appearance. */
@@ -102,7 +102,8 @@ export function paletteItems(text: string, context: PaletteContext): PaletteItem
   if (name === "compare") return compareItems(rest, context);
   if (name === "capture") return bestMatches(context.services, rest).map((service) => ({ id: `capture ${service}`, kind: strings.action, text: strings.captureService(service), action: { capture: service } }));
   if (name === "service") return bestMatches(orderServices(context), rest).map((service) => serviceItem(service, context));
-  if (name === "save") return rest === "" ? [] : [{ id: "save", kind: strings.action, text: strings.saveViewAs(rest), action: { save: rest } }];
+  const isPinned = name === "pin";
+  if (name === "save" || isPinned) return rest === "" ? [] : [{ id: name, kind: strings.action, text: isPinned ? strings.pinComparisonAs(rest) : strings.saveViewAs(rest), action: { save: rest, isPinned } }];
   const groups = [
     rangeItems(typed, context),
     viewItems(typed, context),

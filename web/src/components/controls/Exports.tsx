@@ -157,7 +157,7 @@ async function copyMarkdown([, parameters]: ApiQuery, sides: readonly Side[]): P
 }
 
 /** The view with absolute times, and with the sides and times that the collector chose, behind the path prefix. */
-function absolutePath(sides: readonly Side[] | null): string {
+export function absolutePath(sides: readonly Side[] | null): string {
   const here = place.peek();
   const now = Date.now() / 1000;
   const resolve = (text: string) => (text === "" ? "" : toAbsolute({ from: text, until: text }, now).from);

@@ -45,6 +45,7 @@ export function Header({ refresh }: { refresh: () => void }) {
         <Dropdown text="⋯" label={strings.moreMenu} class="appearance">
           <button type="button" onClick={() => openPalette()}>{strings.findWithKey}</button>
           {isOfService && <button type="button" onClick={() => openPalette(strings.saveViewCommand)}>{strings.saveView}</button>}
+          {here.page === "compare" && <button type="button" onClick={() => openPalette(strings.pinComparisonCommand)} title={strings.pinComparisonHint}>{strings.pinComparison}</button>}
           <button type="button" onClick={() => change({ utc: !here.utc }, "replace")}>{here.utc ? strings.useLocalTime : strings.useUtc}</button>
           <ThemeSwitch />
           <Link to={{ ...homePlace(), page: "files" }} current={here.page === "files"}>{strings.files}</Link>

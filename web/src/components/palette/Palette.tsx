@@ -9,6 +9,8 @@ import { theme } from "../../lib/theme.ts";
 import { formatPlace } from "../../lib/url.ts";
 import { paletteItems, parseCommand, serviceInText, type PaletteAction, type PaletteItem } from "../../viewmodels/paletteItems.ts";
 import { openCapture, paletteText } from "../controls/dialogs.ts";
+import { absolutePath } from "../controls/Exports.tsx";
+import { sharedView } from "../controls/sharedView.ts";
 import { openHelp } from "../controls/HelpDialog.tsx";
 import * as strings from "../../strings/paletteStrings.ts";
 
@@ -82,5 +84,5 @@ function act(action: PaletteAction, refresh: () => void): void {
   else if (action === "refresh") refresh();
   else if (action === "help") openHelp();
   else if ("capture" in action) openCapture({ service: action.capture });
-  else saveView({ name: action.save.slice(0, 100), path: formatPlace(here) });
+  else saveView({ name: action.save.slice(0, 100), path: action.isPinned ? absolutePath(sharedView.peek()?.sides ?? null) : formatPlace(here) });
 }
