@@ -278,13 +278,13 @@ class Pool:
         """
     def draw(
         self, sides: Sequence[tuple[Buffer, Buffer, Buffer]], most: int
-    ) -> tuple[list[str], list[int], list[int], list[list[int]], list[list[int]], list[int], int, int] | None:
+    ) -> tuple[list[str], bytes, bytes, list[bytes], list[bytes], bytes, int, int] | None:
         """The call tree of sides, given as columns of stack numbers, samples and ns that a sample stands for.
 
         Returns names, the level and the name of each node in pre-order, for each side the samples and
         microseconds that ended there, the node that each stack ends at (-1 if no side has it), how many nodes
-        there were and how many were dropped to keep the heaviest `most`. None if samples or nanoseconds add
-        up to more than 63 bits.
+        there were and how many were dropped to keep the heaviest `most`. Columns are 64-bit integers. None if
+        samples or nanoseconds add up to more than 63 bits.
         """
 
     def costs(
@@ -301,6 +301,13 @@ class Pool:
         """The frames of each stack, as 32-bit numbers."""
     def holding(self, wanted: Buffer) -> tuple[bytes, bytes]:
         """For each stack whether it has a word for which `wanted` has a 1, and whether it ends with one."""
+    def walk(self, classes: Buffer, next: Buffer, marks: Buffer, start: int) -> tuple[bytes, bytes]:
+        """The state in which an automaton leaves each stack, and the word that it marked last, or -1.
+
+        Columns are of bytes, the marked words 32-bit numbers. `classes` are those of words, below 16. `next` has
+        for each state, and for each class in it, the next state, and `marks` whether the marked word stays (0),
+        is this one (1) or is forgotten (2).
+        """
     def spread(self, rows: tuple[Buffer, Buffer, Buffer], place: Buffer, cells: int) -> tuple[bytes, bytes]:
         """What words weigh in each of so many cells, as tables of 64-bit floating point numbers.
 

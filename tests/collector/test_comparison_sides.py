@@ -202,7 +202,9 @@ def test_functions_and_nodes_took_in_all_cells_what_they_take_in_the_tree(
             assert of.total_costs.a[at].sum() == pytest.approx(one.total_ns / 1e9)
             assert of.total_costs.b[at].sum() == pytest.approx(two.total_ns / 1e9)
             assert of.self_costs.b[at].sum() == pytest.approx(two.self_ns / 1e9)
-        for cells, at in ((known.total_costs.a, 0), (known.total_costs.b, 1)):
+        every = known.take(np.arange(len(known.node_ids)))
+        for cells, seconds, at in ((every.a, known.seconds[0], 0), (every.b, known.seconds[1], 1)):
+            assert cells.sum((1, 2)) == pytest.approx(seconds)
             ns = compute_totals(whole, at, "ns")
             assert cells[0].sum() == pytest.approx(ns[0] / 1e9)
             if most > len(whole):

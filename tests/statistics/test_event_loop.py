@@ -22,7 +22,6 @@ from sidelight_collector.statistics.event_loop.loop_comparison import compare_lo
 from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_model.change import Direction
 from sidelight_model.counts import STATE_FRAMES
-from sidelight_model.tree import StackRow, build_tree_from_rows
 from tests.processes import sidelight
 
 PROGRAM = Path(__file__).parent / "programs" / "held.py"
@@ -48,13 +47,12 @@ def parted(*stacks: str) -> list[str]:
 
 
 def counted(stacks: list[tuple[str, int]]) -> Counter[str]:
-    rows: list[StackRow] = [(stack.split(";"), samples, 0) for stack, samples in stacks]
-    tree = build_tree_from_rows([rows])
-    found = attribute_loop_time(tree.names, tree.level, tree.name_index)
+    names = list(dict.fromkeys(frame for stack, _ in stacks for frame in stack.split(";")))
+    coded = [[names.index(frame) for frame in stack.split(";")] for stack, _ in stacks]
+    found = attribute_loop_time(names, lambda classes, automaton: automaton.walk(coded, classes))
     total: Counter[str] = Counter()
-    for part, samples in zip(found.blocker_ids.tolist(), tree.self_samples[0], strict=True):
-        if samples:
-            total[said(found, part)] += samples
+    for part, (_, samples) in zip(found.blocker_ids.tolist(), stacks, strict=True):
+        total[said(found, part)] += samples
     return total
 
 

@@ -150,8 +150,9 @@ def export_svg(
     weights = _load_weights(context, windows, kind, stack_filter)
     call_tree = build_call_tree(context, [(windows, weights)], lines=lines, max_nodes=DEFAULT_MAX_NODES)
     context.deadline.remaining()
-    times = [us * 1000 for us in call_tree.microseconds[0]]
-    tree = Tree(call_tree.names, call_tree.level, call_tree.name, call_tree.samples, [times])
+    times = [us * 1000 for us in call_tree.microseconds[0].tolist()]
+    samples = [column.tolist() for column in call_tree.samples]
+    tree = Tree(call_tree.names, call_tree.level.tolist(), call_tree.name.tolist(), samples, [times])
     content = draw_svg(tree, call_tree.pruned_nodes, name, provenance.to_lines())
     return ExportedProfile(content, provenance, build_basis([windows], kind, context.unreadable_count))
 
@@ -423,8 +424,8 @@ def _prune_stacks(
     tree = build_call_tree(context, [(windows, weights)], lines=lines, max_nodes=nodes)
     stacks: list[StackRow] = []
     path: list[str] = []
-    columns = zip(tree.level, tree.name, tree.samples[0], tree.microseconds[0], strict=True)
-    for level, code, samples, us in columns:
+    columns = (tree.level, tree.name, tree.samples[0], tree.microseconds[0])
+    for level, code, samples, us in zip(*(column.tolist() for column in columns), strict=True):
         del path[max(level - 1, 0) :]
         if level:
             path.append(tree.names[code])

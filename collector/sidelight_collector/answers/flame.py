@@ -179,8 +179,8 @@ def _build_answer(
         "type": kind.value,
         "lines": lines,
         "names": list(map(unescape_frame, tree.names)),
-        "level": tree.level,
-        "name": tree.name,
+        "level": tree.level.tolist(),
+        "name": tree.name.tolist(),
         "sides": [
             {
                 **narrow_summary(summarize_side(query, windows, kind), windows, weights[0], stack_filter),
@@ -213,16 +213,19 @@ def _weigh_side(
 
 
 def _build_self_columns(tree: CallTree, first: int, kind: ProfileType, *, states: bool) -> SelfColumns:
-    columns: SelfColumns = {"self_samples": tree.samples[first], "self_us": tree.microseconds[first]}
+    columns: SelfColumns = {
+        "self_samples": tree.samples[first].tolist(),
+        "self_us": tree.microseconds[first].tolist(),
+    }
     if states:
         columns_by_state = {state: first + 1 + place for place, state in enumerate(STATES_BY_TYPE[kind])}
         zeros = [0] * len(tree.level)
         columns["self_samples_by_state"] = {
-            state: tree.samples[columns_by_state[state]] if state in columns_by_state else zeros
+            state: tree.samples[columns_by_state[state]].tolist() if state in columns_by_state else zeros
             for state in STATES
         }
         columns["self_us_by_state"] = {
-            state: tree.microseconds[columns_by_state[state]] if state in columns_by_state else zeros
+            state: tree.microseconds[columns_by_state[state]].tolist() if state in columns_by_state else zeros
             for state in STATES
         }
     return columns

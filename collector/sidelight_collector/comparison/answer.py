@@ -32,8 +32,8 @@ from sidelight_collector.query.call_tree import (
     CallTree,
     PooledStacks,
     build_tree_and_pool,
+    pool_more_stacks,
     pool_stacks,
-    rebuild_tree,
 )
 from sidelight_collector.query.data_basis import DataBasis, SideSummary, build_basis, summarize_side
 from sidelight_collector.query.engine.stack_text import StackWeights, weigh_stacks
@@ -189,23 +189,12 @@ def build_verdict(
             )
         ]
 
-    def build_wall_tree() -> tuple[CallTree, list[CostRows]]:
-        """Build the tree of all samples, including waiting ones, and its rows."""
-        if kind is ProfileType.WALL and not lines:
-            return tree, [
-                CostRows.build(numbers, own) for numbers, own in zip(pooled.sides, observations, strict=True)
-            ]
-        columns = list(
-            zip(
-                comparison.windows,
-                _weigh_sides(context, comparison, ProfileType.WALL, stack_filter),
-                strict=True,
-            )
-        )
-        wall_tree, own_pool = rebuild_tree(context, columns, stacks, max_nodes=options.max_tests)
-        return wall_tree, [
-            CostRows.build(numbers, own) for numbers, own in zip(own_pool.sides, observations, strict=True)
-        ]
+    def pool_wall_stacks() -> PooledStacks:
+        """Pool the stacks of all samples, including waiting ones, without lines."""
+        if kind is ProfileType.WALL:
+            return stacks
+        weights = _weigh_sides(context, comparison, ProfileType.WALL, stack_filter)
+        return pool_more_stacks(context, list(zip(comparison.windows, weights, strict=True)), stacks)
 
     def find_renames(functions: FunctionCosts) -> list[FunctionRename]:
         pod_seconds = (
@@ -230,7 +219,7 @@ def build_verdict(
         ComparedStacks(tree, pooled, stacks, is_complete=is_complete, has_lines=lines),
         kind,
         final_options,
-        ComparisonLoaders(load_rows, build_wall_tree, find_renames),
+        ComparisonLoaders(load_rows, pool_wall_stacks, find_renames),
         basis_choice,
         requests,
     )

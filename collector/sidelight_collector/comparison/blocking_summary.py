@@ -11,7 +11,7 @@ import numpy as np
 
 from sidelight_collector.comparison.cost_tables import CostRows
 from sidelight_collector.comparison.model import EventLoopJson, to_effect_json
-from sidelight_collector.query.call_tree import CallTree
+from sidelight_collector.query.call_tree import TreeBuilder
 from sidelight_collector.statistics.event_loop.loop_attribution import (
     LOOP_WAITING,
     OUTSIDE_LOOP,
@@ -20,15 +20,20 @@ from sidelight_collector.statistics.event_loop.loop_attribution import (
 from sidelight_collector.statistics.event_loop.loop_comparison import LoopComparison, compare_loops
 from sidelight_collector.statistics.inference.design import Design
 from sidelight_collector.statistics.inference.effect_size import Effects
+from sidelight_collector.statistics.renames.function_rename import FunctionRename, compute_canonical_ids
 from sidelight_model.frames import Frame, unescape_frame
 
 
-def compare_event_loops(design: Design, tree: CallTree, sides: Sequence[CostRows]) -> LoopComparison | None:
+def compare_event_loops(
+    design: Design, builder: TreeBuilder, sides: Sequence[CostRows], renames: Sequence[FunctionRename]
+) -> LoopComparison | None:
     """Compare the event loops of two sides; None if there is none.
 
-    `sides` are their rows of all states, whose stacks end in nodes of `tree`.
+    `sides` are their rows of all states, of stacks in the pool of `builder`.
     """
-    attribution = attribute_loop_time(tree.names, tree.level, tree.name)
+    names = builder.frame_names()
+    renamed = [names[at] for at in compute_canonical_ids(names, renames)]
+    attribution = attribute_loop_time(renamed, builder.walk_stacks)
     if not attribution.has_loop:
         return None
     count = len(attribution.blockers)
@@ -37,9 +42,7 @@ def compare_event_loops(design: Design, tree: CallTree, sides: Sequence[CostRows
         count,
         np.where(attribution.blocker_ids == OUTSIDE_LOOP, count + 1, attribution.blocker_ids),
     )
-    node = np.array(tree.stack_nodes, np.int64)
-    group_by_stack = np.where(node >= 0, group_ids[node], count + 1)
-    a, b = (rows.sum_by_group(group_by_stack, count + 2)[:-1] for rows in sides)
+    a, b = (rows.sum_by_group(group_ids, count + 2)[:-1] for rows in sides)
     return compare_loops(design, attribution, a, b)
 
 

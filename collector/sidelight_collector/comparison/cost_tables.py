@@ -76,6 +76,14 @@ class CostRows:
         """Return the number of samples of the stacks in a mask."""
         return float(self.samples[stack_mask[self.stack_ids]].sum())
 
+    def sum_subtree_seconds(self, node_ids: I64, ends: I64) -> F64:
+        """Return the seconds in each cell of nodes in pre-order and all nodes below them, (K, P, T).
+
+        `node_ids` is the node of each stack, or K for none of them, and `ends` where each subtree ends.
+        """
+        own = self._sum_by_group(self.ns, node_ids, len(ends) + 1)[:-1]
+        return _to_float64(_sum_subtrees(_to_exact(own), ends)) / SECOND_NS
+
     def sum_by_group(self, group_ids: I64, group_count: int) -> F64:
         """Return the samples in each cell by group, (`group_count`, P, T).
 
@@ -103,6 +111,10 @@ class CostTable:
     samples_a: F64
     samples_b: F64
 
+    @property
+    def seconds(self) -> tuple[F64, F64]:
+        return self.a.sum((1, 2)), self.b.sum((1, 2))
+
     def take(self, at: I64) -> CostTable:
         """Return the table of a selection."""
         return CostTable(self.a[at], self.b[at], self.samples_a[at], self.samples_b[at])
@@ -125,13 +137,30 @@ class FunctionCosts:
 class NodeCosts:
     """The nodes of a tree that can be tested, in pre-order.
 
-    `node_ids` are their indices in the tree.
+    `node_ids` are their indices in the tree. `seconds` and samples are their total costs on each side, and
+    `take` cuts those of a selection into cells. `ends` is where the subtree of each node of the tree ends.
     """
 
     node_ids: I64
-    level: I32
-    name: I32
-    total_costs: CostTable
+    level: I64
+    seconds: tuple[F64, F64]
+    samples_a: F64
+    samples_b: F64
+    rows: tuple[CostRows, CostRows]
+    stack_nodes: I64
+    ends: I64
+
+    def take(self, at: I64) -> CostTable:
+        """Return the costs of a selection, in ascending order, in the cells of each side."""
+        nodes = self.node_ids[at]
+        # Nodes come before those below them, so what is written last is the nearest.
+        nearest = np.full(len(self.ends), len(nodes))
+        for place, (node, end) in enumerate(zip(nodes.tolist(), self.ends[nodes].tolist(), strict=True)):
+            nearest[node:end] = place
+        ends_at = np.searchsorted(nodes, self.ends[nodes])
+        places = nearest[self.stack_nodes]
+        a, b = (rows.sum_subtree_seconds(places, ends_at) for rows in self.rows)
+        return CostTable(a, b, self.samples_a[at], self.samples_b[at])
 
 
 def build_function_costs(pooled: PooledStacks, a: CostRows, b: CostRows, max_functions: int) -> FunctionCosts:
@@ -176,35 +205,16 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
 
     The ancestors of each node are included.
     """
-    level = np.array(tree.level, np.int32)
-    parent, end = compute_parents_and_ends(level.astype(np.int64))
-    samples_a, samples_b = (_sum_subtrees(np.array(own, np.int64), end) for own in tree.samples[:2])
-    at = np.union1d(select_heaviest(_to_float64(samples_a), _to_float64(samples_b), max_nodes), [0])
-    is_selected = np.zeros(len(level), bool)
-    is_selected[at] = True
-    number = np.cumsum(is_selected) - 1
-    nearest = np.where(is_selected, number, -1)
-    for of_level in _group_by_level(level)[1:]:
-        nearest[of_level] = np.where(is_selected[of_level], nearest[of_level], nearest[parent[of_level]])
-    # A selected subtree ends after all selected nodes before its end in the whole tree.
-    ends_at = np.append(0, np.cumsum(is_selected))[end[at]]
-    stack_nodes = np.array(tree.stack_nodes, np.int64)
-
-    def seconds(rows: CostRows) -> F64:
-        place = nearest[stack_nodes[rows.stack_ids]] * rows.cell_count + rows.cell_ids
-        ns = _to_float64(np.bincount(place, rows.ns, len(at) * rows.cell_count))
-        totals = _to_float64(_sum_subtrees(_to_exact(ns).reshape(len(at), rows.cell_count), ends_at))
-        totals /= SECOND_NS
-        return totals.reshape(len(at), *rows.shape)
-
-    total = CostTable(seconds(a), seconds(b), _to_float64(samples_a[at]), _to_float64(samples_b[at]))
-    return NodeCosts(at, level[at], np.array(tree.name, np.int32)[at], total)
-
-
-def _group_by_level(level: I32) -> list[I64]:
-    """Return the nodes of each level, in their order."""
-    order = np.argsort(level, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(level))[:-1])
+    ends = compute_parents_and_ends(tree.level)[1]
+    samples_a, samples_b = (_to_float64(_sum_subtrees(own, ends)) for own in tree.samples[:2])
+    at = np.union1d(select_heaviest(samples_a, samples_b, max_nodes), [0])
+    count = len(tree.level)
+    ns = (np.bincount(tree.stack_nodes[rows.stack_ids], rows.ns, count) for rows in (a, b))
+    seconds_a, seconds_b = (
+        _to_float64(_sum_subtrees(_to_exact(_to_float64(of)), ends)[at]) / SECOND_NS for of in ns
+    )
+    samples = samples_a[at], samples_b[at]
+    return NodeCosts(at, tree.level[at], (seconds_a, seconds_b), *samples, (a, b), tree.stack_nodes, ends)
 
 
 def _sum_subtrees(own: NDArray[Any], end: I64) -> NDArray[Any]:

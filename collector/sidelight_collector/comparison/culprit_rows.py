@@ -67,7 +67,7 @@ class CulpritSearch:
     ) -> None:
         self._design, self._tree, self._rows, self._functions = design, tree, rows, functions
         self._are_shares = are_shares
-        self._stack_nodes = np.array(tree.stack_nodes, np.int64)
+        self._stack_nodes = tree.stack_nodes
 
     def find(self, changed_nodes: I64, whole: float | None) -> CulpritsJson:
         """Find the functions where a change starts.
@@ -81,8 +81,8 @@ class CulpritSearch:
         found = find_culprits(
             ChangedTree(
                 list(map(unescape_frame, self._tree.names)),
-                self._tree.level,
-                self._tree.name,
+                self._tree.level.tolist(),
+                self._tree.name.tolist(),
                 (rates[1] - rates[0]).tolist(),
                 _set_flags(len(self._tree.level), changed_nodes).tolist(),
             ),
@@ -136,8 +136,8 @@ def flag_one_sided_nodes(tree: CallTree, flags: I64) -> I64:
 
     What a new call runs is new as well, even where it has too few samples for a test of its own.
     """
-    _, ends = compute_parents_and_ends(np.array(tree.level, np.int64))
-    sums = (np.concatenate([[0.0], np.cumsum(np.array(side, float))]) for side in tree.samples[:2])
+    _, ends = compute_parents_and_ends(tree.level)
+    sums = (np.concatenate([[0.0], np.cumsum(side.astype(float))]) for side in tree.samples[:2])
     in_a, in_b = (side[ends] > side[:-1] for side in sums)
     flagged = np.flatnonzero((flags == NODE_CHANGED) & (in_a != in_b))
     flagged = flagged[flagged > 0]

@@ -14,7 +14,7 @@ from sidelight_collector.arrow_ops import (
     F64,
     I64,
 )
-from sidelight_collector.comparison.cost_tables import CostTable
+from sidelight_collector.comparison.cost_tables import CostTable, NodeCosts
 from sidelight_collector.comparison.model import (
     ComparisonMethod,
     EffectColumns,
@@ -129,12 +129,11 @@ def estimate_null(
     )
 
 
-def exceeds_counting_noise(table: CostTable, design: Design) -> Flags:
+def exceeds_counting_noise(costs: CostTable | NodeCosts, design: Design) -> Flags:
     """Mark what differs by more than counting noise; the rest needs no test."""
-    rates = [
-        cells.sum((1, 2)) / side.total_exposure for cells, side in ((table.a, design.a), (table.b, design.b))
-    ]
-    counts = (table.samples_a, table.samples_b)
+    exposures = (design.a.total_exposure, design.b.total_exposure)
+    rates = [seconds / exposure for seconds, exposure in zip(costs.seconds, exposures, strict=True)]
+    counts = (costs.samples_a, costs.samples_b)
     variance = sum(rate**2 / np.maximum(count, 1) for rate, count in zip(rates, counts, strict=True))
     differs: Flags = np.abs(rates[1] - rates[0]) > NormalDist().inv_cdf(1 - design.alpha / 2) * np.sqrt(
         variance

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sidelight_collector.arrow_ops import F64
-from sidelight_collector.comparison.cost_tables import CostTable
+from sidelight_collector.comparison.cost_tables import CostTable, NodeCosts
 from sidelight_collector.comparison.effects import (
     EffectFamily,
     compute_table_effects,
@@ -16,7 +16,7 @@ from sidelight_collector.comparison.effects import (
     exceeds_counting_noise,
 )
 from sidelight_collector.comparison.request import ComparisonOptions
-from sidelight_collector.query.call_tree import I32, Flags
+from sidelight_collector.query.call_tree import I64, Flags
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_collector.statistics.inference.effect_size import (
@@ -135,18 +135,18 @@ def compare_functions(design: Design, functions: FunctionRates) -> EffectFamily:
 
 
 def find_changed_nodes(
-    design: Design, level: I32, table: CostTable, basis: Basis, prior: PriorVariance
+    design: Design, level: I64, costs: CostTable | NodeCosts, basis: Basis, prior: PriorVariance
 ) -> Flags:
     """Return which nodes of a tree in pre-order changed.
 
     `prior` is the usual variance of functions. Nodes within counting noise need no further test.
     """
     p, is_relevant = np.ones(len(level)), np.zeros(len(level), bool)
-    near = np.flatnonzero(exceeds_counting_noise(table, design))
+    near = np.flatnonzero(exceeds_counting_noise(costs, design))
     if len(near):
         found = compute_table_effects(
             design,
-            table.take(near),
+            costs.take(near),
             are_shares=basis is Basis.COMPOSITION,
             prior=prior,
         )

@@ -30,10 +30,10 @@ class ComparedStacks:
 class ComparisonLoaders:
     """Functions that load what only some comparisons need.
 
-    `load_rows` returns both sides' rows of another profile type, `build_wall_tree` the tree of all samples
-    with their rows, and `find_renames` the functions that have two names.
+    `load_rows` returns both sides' rows of another profile type, `pool_wall_stacks` the stacks of all
+    samples in the pool without lines, and `find_renames` the functions that have two names.
     """
 
     load_rows: Callable[[ProfileType], Sequence[CostRows]]
-    build_wall_tree: Callable[[], tuple[CallTree, Sequence[CostRows]]]
+    pool_wall_stacks: Callable[[], PooledStacks]
     find_renames: Callable[[FunctionCosts], Sequence[FunctionRename]]

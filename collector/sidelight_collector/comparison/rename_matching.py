@@ -43,7 +43,7 @@ def match_renames(
     if min(pod_seconds) <= 0:
         return []
     samples_per_rate = tuple(
-        float(sum(samples)) / (sum(us) / whole) if sum(us) else 0.0
+        float(samples.sum()) / (us.sum() / whole) if us.any() else 0.0
         for samples, us, whole in zip(tree.samples[:2], tree.microseconds[:2], pod_seconds, strict=True)
     )
     unmatched = find_unmatched(
@@ -51,13 +51,12 @@ def match_renames(
     )
     if not unmatched:
         return []
-    level, name = np.array(tree.level, np.int64), np.array(tree.name, np.int64)
     rates = [
-        _sum_subtrees(level, np.array(us, np.float64)) / whole
+        _sum_subtrees(tree.level, us.astype(np.float64)) / whole
         for us, whole in zip(tree.microseconds[:2], pod_seconds, strict=True)
     ]
     lines = _list_lines(context, pairs, unmatched.files)
-    return match_functions(tree.names, level, name, (rates[0], rates[1]), unmatched, lines)
+    return match_functions(tree.names, tree.level, tree.name, (rates[0], rates[1]), unmatched, lines)
 
 
 def merge_renamed_functions(
@@ -89,9 +88,8 @@ def rename_tree_functions(tree: CallTree, renames: Sequence[FunctionRename]) -> 
     """Replace old names in the tree, and merge call paths that become equal."""
     if not renames:
         return tree
-    level, code = np.array(tree.level, np.int64), np.array(tree.name, np.int64)
     levels, codes, place = merge_siblings(
-        tree.names, level, np.array(compute_canonical_ids(tree.names, renames), np.int64)[code]
+        tree.names, tree.level, np.array(compute_canonical_ids(tree.names, renames), np.int64)[tree.name]
     )
     number = {old: new for new, old in enumerate(dict.fromkeys(codes.tolist()))}
     samples, microseconds = (
@@ -101,11 +99,11 @@ def rename_tree_functions(tree: CallTree, renames: Sequence[FunctionRename]) -> 
     return replace(
         tree,
         names=[tree.names[old] for old in number],
-        level=levels.tolist(),
-        name=[number[old] for old in codes.tolist()],
+        level=levels,
+        name=np.array([number[old] for old in codes.tolist()], np.int64),
         samples=samples,
         microseconds=microseconds,
-        stack_nodes=[int(place[node]) if node >= 0 else -1 for node in tree.stack_nodes],
+        stack_nodes=np.where(tree.stack_nodes >= 0, place[tree.stack_nodes], -1),
     )
 
 
@@ -151,9 +149,8 @@ def _sum_subtrees(level: I64, own: F64) -> F64:
     return totals
 
 
-def _sum_by_place(place: I64, values: Sequence[int], count: int) -> list[int]:
+def _sum_by_place(place: I64, values: I64, count: int) -> I64:
     """Sum integers by place; they may be larger than a float can hold."""
-    sums = np.zeros(count, object if max(values, default=0) >= 2**62 else np.int64)
-    np.add.at(sums, place, np.array(values, sums.dtype))
-    added: list[int] = sums.tolist()
-    return added
+    sums = np.zeros(count, object if values.max(initial=0) >= 2**62 else np.int64)
+    np.add.at(sums, place, values.astype(sums.dtype))
+    return sums

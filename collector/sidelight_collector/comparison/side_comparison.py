@@ -30,10 +30,7 @@ from sidelight_collector.comparison.model import (
     to_effect_json,
 )
 from sidelight_collector.comparison.pod_sampling import summarize_pods
-from sidelight_collector.comparison.rename_matching import (
-    merge_renamed_functions,
-    rename_tree_functions,
-)
+from sidelight_collector.comparison.rename_matching import merge_renamed_functions
 from sidelight_collector.comparison.request import (
     THREAD_KINDS,
     ComparisonOptions,
@@ -284,7 +281,7 @@ class SideComparison:
         """
         if not has_event_loop_frames(self.lineless_stacks.builder.frame_names()):
             return None
-        tree, rows = self._loaders.build_wall_tree()
+        stacks = self._loaders.pool_wall_stacks()
         design = replace(self.design, min_relevant=self.options.min_relevant_share, null=NO_NULL)
-        found = compare_event_loops(design, rename_tree_functions(tree, self.renames), rows)
+        found = compare_event_loops(design, stacks.builder, self.build_rows(stacks), self.renames)
         return to_event_loop_json(found, self._judge_waiting) if found else None

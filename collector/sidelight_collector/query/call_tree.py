@@ -37,11 +37,14 @@ from sidelight_collector.query.engine.stack_text import (
 )
 from sidelight_collector.query.query_context import QueryContext, SegmentView
 from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.statistics.event_loop.stack_automaton import Automaton
 from sidelight_model.aggregate import FunctionCost, rank_functions
 from sidelight_model.tree import build_tree_from_rows, find_end_nodes, prune_with_mapping
 
 F64: TypeAlias = NDArray[np.float64]
 I32: TypeAlias = NDArray[np.int32]
+I64: TypeAlias = NDArray[np.int64]
+U8: TypeAlias = NDArray[np.uint8]
 Flags: TypeAlias = NDArray[np.bool_]
 
 PooledSide: TypeAlias = tuple[Array, StackWeights]
@@ -61,11 +64,11 @@ class CallTree:
     """
 
     names: Sequence[str]
-    level: Sequence[int]
-    name: Sequence[int]
-    samples: Sequence[Sequence[int]]
-    microseconds: Sequence[Sequence[int]]
-    stack_nodes: Sequence[int]
+    level: I64
+    name: I64
+    samples: Sequence[I64]
+    microseconds: Sequence[I64]
+    stack_nodes: I64
     total_nodes: int
     pruned_nodes: int
 
@@ -101,24 +104,22 @@ def build_tree_and_pool(
     return reference.build(stacks, max_nodes), PooledStacks(reference, stacks)
 
 
-def rebuild_tree(
+def pool_more_stacks(
     context: QueryContext,
     sides: Sequence[tuple[SelectedWindows, StackWeights]],
     pooled: PooledStacks,
-    *,
-    max_nodes: int,
-) -> tuple[CallTree, PooledStacks]:
-    """Build the tree of the same sides with other weights.
+) -> PooledStacks:
+    """Pool the stacks of the same sides with other weights.
 
     Stacks that the pool already has are not read again.
     """
-    stacks = [
-        (_pool_more_stacks(context, windows, weights, pooled_side, pooled.builder), weights)
-        for (windows, weights), pooled_side in zip(sides, pooled.sides, strict=True)
-    ]
-    if tree := pooled.builder.build(stacks, max_nodes):
-        return tree, PooledStacks(pooled.builder, stacks)
-    return build_tree_and_pool(context, sides, lines=False, max_nodes=max_nodes, native=None)
+    return PooledStacks(
+        pooled.builder,
+        [
+            (_pool_more_stacks(context, windows, weights, pooled_side, pooled.builder), weights)
+            for (windows, weights), pooled_side in zip(sides, pooled.sides, strict=True)
+        ],
+    )
 
 
 def _pool_more_stacks(
@@ -204,6 +205,12 @@ class TreeBuilder(StackPool, Protocol):
         `frame_mask` has a flag for each of `frame_names()`.
         """
 
+    def walk_stacks(self, classes: U8, automaton: Automaton) -> tuple[U8, I32]:
+        """Return the state in which an automaton leaves each stack, and the frame that it marked, or -1.
+
+        `classes` has the class of each of `frame_names()`, and frames are places in them.
+        """
+
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
         """Sum weights by frame and cell; return the tables (self, total).
 
@@ -241,11 +248,11 @@ class PythonTreeBuilder(StackTextPool):
         codes = {code: number for number, code in enumerate(dict.fromkeys(tree.name_index))}
         return CallTree(
             [tree.names[code] for code in codes],
-            tree.level,
-            [codes[code] for code in tree.name_index],
-            tree.self_samples,
-            [list(map(_to_microseconds, ns)) for ns in tree.self_ns],
-            stack_nodes,
+            np.array(tree.level, np.int64),
+            np.array([codes[code] for code in tree.name_index], np.int64),
+            [_to_integers(samples) for samples in tree.self_samples],
+            [_to_integers(list(map(_to_microseconds, ns))) for ns in tree.self_ns],
+            np.array(stack_nodes, np.int64),
             len(full_tree),
             dropped,
         )
@@ -268,6 +275,10 @@ class PythonTreeBuilder(StackTextPool):
         any_of = [not wanted.isdisjoint(frames) for frames in self.stacks]
         last = [bool(frames) and frames[-1] in wanted for frames in self.stacks]
         return np.array(any_of, bool), np.array(last, bool)
+
+    def walk_stacks(self, classes: U8, automaton: Automaton) -> tuple[U8, I32]:
+        code_of = {name: code for code, name in enumerate(self.frame_names())}
+        return automaton.walk(([code_of[frame] for frame in frames] for frames in self.stacks), classes)
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
         row_of = dict(zip(self.frame_names(), table_rows.tolist(), strict=True))
@@ -308,7 +319,19 @@ class NativeTreeBuilder:
     def build(self, sides: Sequence[PooledSide], max_nodes: int) -> CallTree | None:
         """Build the tree of pooled sides; None if the sums would overflow."""
         fields = self._pool.draw(_side_buffers(sides), max_nodes)
-        return None if fields is None else CallTree(*fields)
+        if fields is None:
+            return None
+        names, level, name, samples, microseconds, stack_nodes, total_nodes, pruned_nodes = fields
+        return CallTree(
+            names,
+            np.frombuffer(level, np.int64),
+            np.frombuffer(name, np.int64),
+            [np.frombuffer(column, np.int64) for column in samples],
+            [np.frombuffer(column, np.int64) for column in microseconds],
+            np.frombuffer(stack_nodes, np.int64),
+            total_nodes,
+            pruned_nodes,
+        )
 
     def compute_costs(
         self, sides: Sequence[PooledSide], prefix: str = ""
@@ -333,6 +356,10 @@ class NativeTreeBuilder:
     def match_stacks(self, frame_mask: Flags) -> tuple[Flags, Flags]:
         any_of, last = self._pool.holding(frame_mask.astype(np.uint8))
         return np.frombuffer(any_of, bool), np.frombuffer(last, bool)
+
+    def walk_stacks(self, classes: U8, automaton: Automaton) -> tuple[U8, I32]:
+        states, marked = self._pool.walk(classes, automaton.next_states, automaton.marks, automaton.start)
+        return np.frombuffer(states, np.uint8), np.frombuffer(marked, np.int32)
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:
         own, total = self._pool.spread(rows, table_rows, cell_count)
@@ -365,6 +392,11 @@ def _text_buffers(column: Array) -> tuple[memoryview, memoryview]:
         return memoryview(b"").cast("i"), memoryview(b"")
     bounds = memoryview(offsets).cast("i")[column.offset : column.offset + len(column) + 1]
     return bounds, memoryview(text or b"").cast("B")
+
+
+def _to_integers(values: Sequence[int]) -> I64:
+    """Convert to an array, of Python's integers if they need more than 63 bits."""
+    return np.array(values, np.int64 if max(values, default=0) < 2**63 else object)
 
 
 def _to_microseconds(ns: int) -> int:

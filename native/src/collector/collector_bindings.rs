@@ -46,8 +46,17 @@ pub fn fold<'py>(
 }
 
 /// Names, level, name, for each side samples and microseconds, the node of each stack, nodes there were, and nodes
-/// dropped.
-type Drawn = (Vec<String>, Vec<u32>, Vec<u32>, Vec<Vec<i64>>, Vec<Vec<i64>>, Vec<i32>, usize, usize);
+/// dropped. Columns are 64-bit integers.
+type Drawn<'py> = (
+    Vec<String>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Vec<Bound<'py, PyBytes>>,
+    Vec<Bound<'py, PyBytes>>,
+    Bound<'py, PyBytes>,
+    usize,
+    usize,
+);
 
 /// Two columns of bytes.
 type TwoColumns<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
@@ -85,12 +94,23 @@ impl Pool {
         py.detach(|| self.lock().take(lists, rows)).map_err(|_| mismatched_columns())
     }
 
-    fn draw(&self, py: Python<'_>, sides: Vec<Side>, most: usize) -> PyResult<Option<Drawn>> {
+    fn draw<'py>(&self, py: Python<'py>, sides: Vec<Side>, most: usize) -> PyResult<Option<Drawn<'py>>> {
         let sides = slices(&sides);
         let drawn = py.detach(|| self.lock().draw(&sides, most)).map_err(|_| mismatched_columns())?;
         Ok(drawn.map(|drawn| {
             let trie::CallTree { names, level, name, samples, microseconds, node, whole, dropped } = drawn;
-            (names, level, name, samples, microseconds, node, whole, dropped)
+            let by_side =
+                |columns: Vec<Vec<i64>>| columns.iter().map(|column| int_bytes(py, column)).collect();
+            (
+                names,
+                int_bytes(py, &level),
+                int_bytes(py, &name),
+                by_side(samples),
+                by_side(microseconds),
+                int_bytes(py, &node),
+                whole,
+                dropped,
+            )
         }))
     }
 
@@ -117,6 +137,21 @@ impl Pool {
         Ok((PyBytes::new(py, &any), PyBytes::new(py, &last)))
     }
 
+    fn walk<'py>(
+        &self,
+        py: Python<'py>,
+        classes: Column<u8>,
+        next: Column<u8>,
+        marks: Column<u8>,
+        start: u8,
+    ) -> PyResult<TwoColumns<'py>> {
+        let (classes, automaton) =
+            (classes.slice(), trie::Automaton { next: next.slice(), marks: marks.slice(), start });
+        let (states, marked) =
+            py.detach(|| self.lock().walk(classes, automaton)).map_err(|_| mismatched_columns())?;
+        Ok((PyBytes::new(py, &states), PyBytes::new(py, &bytes(&marked, i32::to_ne_bytes))))
+    }
+
     fn spread<'py>(
         &self,
         py: Python<'py>,
@@ -133,6 +168,10 @@ impl Pool {
         let (self_cost, total_cost) = found.map_err(|_: trie::MismatchedColumns| mismatched_columns())?;
         Ok((PyBytes::new(py, &self_cost), PyBytes::new(py, &total_cost)))
     }
+}
+
+fn int_bytes<'py, T: Copy + Into<i64>>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyBytes> {
+    PyBytes::new(py, &bytes(numbers, |number| number.into().to_ne_bytes()))
 }
 
 fn bytes<T: Copy, const N: usize>(numbers: &[T], of: impl Fn(T) -> [u8; N]) -> Vec<u8> {

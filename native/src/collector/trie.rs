@@ -448,7 +448,7 @@ pub struct CallTree {
 
 mod cost_tables;
 mod words;
-pub use cost_tables::Rows;
+pub use cost_tables::{Automaton, Rows};
 
 #[cfg(test)]
 mod tests;

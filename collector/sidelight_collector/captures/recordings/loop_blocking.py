@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
+from itertools import chain
 from typing import Final, TypedDict
 
 from sidelight_collector.captures.recordings.recording_files import (
@@ -24,7 +25,6 @@ from sidelight_collector.statistics.event_loop.loop_attribution import (
     attribute_loop_time,
 )
 from sidelight_model.frames import Frame, strip_line_number, unescape_frame
-from sidelight_model.tree import build_tree_from_rows, find_end_nodes
 
 DEFAULT_MAX_SPANS: Final = 20
 
@@ -129,13 +129,10 @@ def _find_holders(
     frame_lists = [
         [strip_line_number(recording.frames[at]) for at in recording.stacks[stack]] for stack in stacks
     ]
-    tree = build_tree_from_rows([((frames, 1, 1) for frames in frame_lists)])
-    loop_time = attribute_loop_time(tree.names, tree.level, tree.name_index)
-    if not loop_time.has_loop:
-        return None
-    return [
-        int(loop_time.blocker_ids[node]) for node in find_end_nodes(tree, frame_lists)
-    ], loop_time.blockers
+    code_of = {name: code for code, name in enumerate(dict.fromkeys(chain.from_iterable(frame_lists)))}
+    coded = [[code_of[name] for name in frames] for frames in frame_lists]
+    loop_time = attribute_loop_time(list(code_of), lambda classes, automaton: automaton.walk(coded, classes))
+    return (loop_time.blocker_ids.tolist(), loop_time.blockers) if loop_time.has_loop else None
 
 
 def _iter_spans(

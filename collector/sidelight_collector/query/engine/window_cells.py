@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, combine_chunks
+from sidelight_collector.arrow_ops import I64, Array, combine_chunks, to_int64_numpy
 from sidelight_collector.query.engine.window_sums import (
     MAX_BATCH_ROWS,
     SUM_SCHEMA,
@@ -59,7 +60,7 @@ class CellLookup:
             _CELL_COLUMN, cells
         )
         self._segment_indexes = {ref: at for at, ref in enumerate(windows.segments)}
-        self._cells_by_segment: dict[tuple[int, str], tuple[Array, Array]] = {}
+        self._tables: dict[str, tuple[I64, Array, Array]] = {}
 
     def find_cells(self, scan: Scan, table: pa.Table) -> Array:
         """Return the cell of each row, null if its window is not selected."""
@@ -74,18 +75,17 @@ class CellLookup:
 
     def _segment_cells(self, segment: int, by: str) -> tuple[Array, Array]:
         """Return the distinct keys of a segment and the cell of each."""
-        cells = self._cells_by_segment.get((segment, by))
-        if cells is None:
-            of_segment = pc.equal(self._keys["segment"], pa.scalar(segment, pa.int32()))
-            rows = self._keys.filter(of_segment)
-            is_hour = combine_chunks(rows["group"]).is_valid()
-            rows = rows.filter(pc.invert(is_hour) if by == "wid" else is_hour)
-            firsts = rows.group_by(by, use_threads=False).aggregate([(_CELL_COLUMN, "min")])
-            cells = self._cells_by_segment[segment, by] = (
-                combine_chunks(firsts[by]),
-                combine_chunks(firsts[f"{_CELL_COLUMN}_min"]),
-            )
-        return cells
+        if by not in self._tables:
+            is_hour = combine_chunks(self._keys["group"]).is_valid()
+            rows = self._keys.filter(pc.invert(is_hour) if by == "wid" else is_hour)
+            firsts = rows.group_by(["segment", by], use_threads=False).aggregate([(_CELL_COLUMN, "min")])
+            segments = to_int64_numpy(firsts["segment"])
+            order = np.argsort(segments, kind="stable")
+            keys, cells = (combine_chunks(firsts[name]).take(order) for name in (by, f"{_CELL_COLUMN}_min"))
+            self._tables[by] = segments[order], keys, cells
+        segments, keys, cells = self._tables[by]
+        first, end = np.searchsorted(segments, (segment, segment + 1)).tolist()
+        return keys.slice(first, end - first), cells.slice(first, end - first)
 
 
 def _filter_cells(keys: Array, cells: Array, selected_keys: Array) -> tuple[Array, Array]:

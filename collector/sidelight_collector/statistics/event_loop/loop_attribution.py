@@ -27,9 +27,10 @@ recognised.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,8 +41,17 @@ from sidelight_collector.statistics.event_loop.loop_frames import (
     LoopFrameRole,
     classify_loop_frame,
 )
+from sidelight_collector.statistics.event_loop.stack_automaton import (
+    CLEAR_MARK,
+    KEEP_MARK,
+    MARK_FRAME,
+    MAX_CLASSES,
+    Automaton,
+)
 
+I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
+U8 = NDArray[np.uint8]
 
 OUTSIDE_LOOP: Final = -2
 LOOP_WAITING: Final = -1
@@ -49,10 +59,10 @@ LOOP_WAITING: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class LoopAttribution:
-    """The role of each node's self time for an event loop.
+    """The role of each stack's time for an event loop.
 
-    `blockers` are frames (escaped, without lines). `blocker_ids` holds for each node of a tree the index of
-    its blocker, `LOOP_WAITING` where the loop waits, or `OUTSIDE_LOOP`.
+    `blockers` are frames (escaped, without lines). `blocker_ids` holds for each stack the index of its
+    blocker, `LOOP_WAITING` where the loop waits, or `OUTSIDE_LOOP`.
     """
 
     blocker_ids: I64
@@ -60,34 +70,37 @@ class LoopAttribution:
 
     @property
     def has_loop(self) -> bool:
-        """Whether the tree contains an event loop."""
+        """Whether any stack belongs to an event loop."""
         return bool((self.blocker_ids != OUTSIDE_LOOP).any())
 
 
-def attribute_loop_time(names: Sequence[str], level: Sequence[int], name: Sequence[int]) -> LoopAttribution:
-    """Attribute each node of a pre-order tree to an event loop.
+def attribute_loop_time(
+    names: Sequence[str], walk_stacks: Callable[[U8, Automaton], tuple[U8, I32]]
+) -> LoopAttribution:
+    """Attribute each stack to an event loop.
 
-    The role of a node follows from its own frame and the frames above it.
+    `walk_stacks` walks an automaton down the stacks, whose frames are indices of `names` (see `Automaton`).
     """
-    words = [classify_loop_frame(text) for text in names]
-    hub = any(words[code].role is LoopFrameRole.HUB for code in set(name))
-    steps = _Steps(words)
-    state_ids = [0] * len(level)
-    # The state of the latest node of each level.
-    path = [0] * (max(level, default=0) + 1)
-    for node in range(1, len(level)):
-        depth = level[node]
-        state_ids[node] = path[depth] = steps[path[depth - 1], name[node], hub and depth == 1]
-    # Blockers are numbered in the order in which nodes have them.
-    codes: dict[str, int] = {}
-    roles = {number: _assign_role(steps.states[number], codes) for number in dict.fromkeys(state_ids)}
-    return LoopAttribution(np.array([roles[number] for number in state_ids], np.int64), tuple(codes))
+    frames = [classify_loop_frame(text) for text in names]
+    roles = np.array([frame.role.value for frame in frames], np.uint8)
+    has_hub = LoopFrameRole.HUB.value in roles
+    start = _StackPosition.GREENLET_ROOT if has_hub else _StackPosition.OUTSIDE
+    positions, marked = walk_stacks(roles, Automaton(_NEXT_POSITIONS, _MARKS, start.value))
+    blockers = sorted({frames[at].text for at in np.unique(marked[marked >= 0]).tolist()})
+    number = {text: at for at, text in enumerate(blockers)}
+    # The last is that of stacks without a mark.
+    numbers = np.array([*(number.get(frame.text, OUTSIDE_LOOP) for frame in frames), OUTSIDE_LOOP], np.int64)
+    is_waiting = np.isin(positions, (_StackPosition.WAITING.value, _StackPosition.STARTER.value))
+    return LoopAttribution(
+        np.where((marked < 0) & is_waiting, LOOP_WAITING, numbers[marked]), tuple(blockers)
+    )
 
 
 class _StackPosition(Enum):
     """A position in a stack relative to an event loop.
 
     `IN_CALLBACK` is below the frame that runs callbacks, while the blocker is not settled yet.
+    `GREENLET_ROOT` is where a stack begins in a profile with a hub.
     """
 
     OUTSIDE = auto()
@@ -98,6 +111,7 @@ class _StackPosition(Enum):
     RUNNER = auto()
     IN_CALLBACK = auto()
     IN_BLOCKER = auto()
+    GREENLET_ROOT = auto()
 
 
 class _PathState(NamedTuple):
@@ -107,41 +121,8 @@ class _PathState(NamedTuple):
     blocker: str = ""
 
 
-def _assign_role(state: _PathState, codes: dict[str, int]) -> int:
-    """Return the number of the state's blocker, LOOP_WAITING or OUTSIDE_LOOP."""
-    if state.blocker:
-        return codes.setdefault(state.blocker, len(codes))
-    is_waiting = state.position in (_StackPosition.WAITING, _StackPosition.STARTER)
-    return LOOP_WAITING if is_waiting else OUTSIDE_LOOP
-
-
-class _Steps(dict[tuple[int, int, bool], int]):
-    """The state one frame below another state, each step computed once.
-
-    Keys are (state, frame, whether the frame is the root of a greenlet). `states` are those on the paths of a
-    tree by number; state 0 is outside.
-    """
-
-    def __init__(self, words: Sequence[LoopFrame]) -> None:
-        super().__init__()
-        self._words = words
-        self.states = [_PathState(_StackPosition.OUTSIDE)]
-        self._numbers = {self.states[0]: 0}
-
-    def __missing__(self, step: tuple[int, int, bool]) -> int:
-        number, code, is_greenlet_root = step
-        state = _descend(self.states[number], self._words[code], is_greenlet_root=is_greenlet_root)
-        below = self[step] = self._numbers.setdefault(state, len(self.states))
-        if below == len(self.states):
-            self.states.append(state)
-        return below
-
-
-def _descend(state: _PathState, frame: LoopFrame, *, is_greenlet_root: bool) -> _PathState:
-    """Return the state one frame further down the stack.
-
-    `is_greenlet_root`: the frame is the first of a stack in a profile with a hub.
-    """
+def _descend(state: _PathState, frame: LoopFrame) -> _PathState:
+    """Return the state one frame further down the stack."""
     if state.position is _StackPosition.IN_BLOCKER:
         return state
     if frame.role is LoopFrameRole.HUB:
@@ -149,10 +130,11 @@ def _descend(state: _PathState, frame: LoopFrame, *, is_greenlet_root: bool) -> 
     if frame.role is LoopFrameRole.LOOP:
         return _PathState(_StackPosition.LOOP, frame.text)
     match state.position:
-        case _StackPosition.OUTSIDE:
-            if is_greenlet_root and frame.role is not LoopFrameRole.THREAD:
-                return _enter_callback(frame)
-            return _PathState(_StackPosition.STARTER) if frame.role is LoopFrameRole.STARTER else state
+        case _StackPosition.GREENLET_ROOT if frame.role is not LoopFrameRole.THREAD:
+            return _enter_callback(frame)
+        case _StackPosition.OUTSIDE | _StackPosition.GREENLET_ROOT:
+            is_starter = frame.role is LoopFrameRole.STARTER
+            return _PathState(_StackPosition.STARTER if is_starter else _StackPosition.OUTSIDE)
         case _StackPosition.STARTER | _StackPosition.STARTING:
             if frame.role in (LoopFrameRole.STARTER, LoopFrameRole.STARTING):
                 return _PathState(
@@ -180,3 +162,17 @@ def _enter_callback(frame: LoopFrame) -> _PathState:
         _StackPosition.IN_BLOCKER if frame.role is LoopFrameRole.APPLICATION else _StackPosition.IN_CALLBACK,
         frame.text,
     )
+
+
+def _tabulate_steps() -> tuple[U8, U8]:
+    """Tabulate `_descend` by position and role: the position below, and what becomes of the blocker."""
+    positions, marks = np.zeros((2, len(_StackPosition) + 1, MAX_CLASSES), np.uint8)
+    for position, role in product(_StackPosition, LoopFrameRole):
+        state = _descend(_PathState(position, "above"), LoopFrame("this", role))
+        step = (position.value, role.value)
+        positions[step] = state.position.value
+        marks[step] = {"above": KEEP_MARK, "this": MARK_FRAME, "": CLEAR_MARK}[state.blocker]
+    return positions, marks
+
+
+_NEXT_POSITIONS, _MARKS = _tabulate_steps()

@@ -16,7 +16,6 @@ from sidelight_collector.statistics.preorder import compute_parents_and_ends
 from sidelight_model.change import compute_q_values
 
 F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -28,7 +27,7 @@ def benjamini_hochberg(p: ArrayLike) -> F64:
     return np.array(compute_q_values(np.asarray(p, float).tolist()), float)
 
 
-def tree_rejections(level: I32, p: F64, q: float = 0.05) -> Flags:
+def tree_rejections(level: I64, p: F64, q: float = 0.05) -> Flags:
     """Return which nodes of a tree changed.
 
     The nodes are in pre-order: `level` has their levels (0 for the root), `p` their own p-values.

@@ -1,4 +1,5 @@
-//! Queries on stacks besides their tree: depths, which stacks have a function, and the cost of functions by cell.
+//! Queries on stacks besides their tree: depths, which stacks have a function, what an automaton finds in them, and the
+//! cost of functions by cell.
 
 use super::{MismatchedColumns, Pool, NONE};
 
@@ -8,6 +9,18 @@ pub struct Rows<'a> {
     pub stacks: &'a [i32],
     pub cells: &'a [i32],
     pub weights: &'a [f64],
+}
+
+/// The classes of words that an automaton tells apart.
+const CLASSES: usize = 16;
+
+/// A finite automaton that reads the classes of words. For each state, and each of `CLASSES` in it, the next state and
+/// what becomes of the marked word: 0 it stays, 1 it is this one, 2 there is none.
+#[derive(Clone, Copy)]
+pub struct Automaton<'a> {
+    pub next: &'a [u8],
+    pub marks: &'a [u8],
+    pub start: u8,
 }
 
 /// Costs of words by cell, one word after the other.
@@ -36,6 +49,33 @@ impl Pool {
         let any = |number| u8::from(self.stack(number).iter().any(is));
         let last = |number| u8::from(self.stack(number).last().is_some_and(is));
         Ok(((0..self.stacks()).map(any).collect(), (0..self.stacks()).map(last).collect()))
+    }
+
+    /// The state in which an automaton leaves each stack, root first, and the word that it marked last, or -1.
+    /// `classes` are those of words.
+    pub fn walk(
+        &self,
+        classes: &[u8],
+        automaton: Automaton<'_>,
+    ) -> Result<(Vec<u8>, Vec<i32>), MismatchedColumns> {
+        let Automaton { next, marks, start } = automaton;
+        if classes.len() != self.words.len() || next.len() != marks.len() {
+            return Err(MismatchedColumns);
+        }
+        let walk = |number| {
+            let (mut state, mut marked) = (start, -1);
+            for &word in self.stack(number) {
+                let step = usize::from(state) * CLASSES + usize::from(classes[word as usize]);
+                state = *next.get(step).ok_or(MismatchedColumns)?;
+                marked = match marks[step] {
+                    0 => marked,
+                    1 => word as i32,
+                    _ => -1,
+                };
+            }
+            Ok((state, marked))
+        };
+        (0..self.stacks()).map(walk).collect()
     }
 
     /// Self and total cost of words in each cell; a total counts each stack once. `row_of_word` is the row of each
@@ -113,7 +153,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::super::{Lists, Pool, Texts};
-    use super::Rows;
+    use super::{Automaton, Rows, CLASSES};
 
     fn pool() -> Pool {
         let mut pool = Pool::new("(missing stack)", false);
@@ -138,6 +178,20 @@ mod tests {
         assert_eq!(pool.depths(), [1, 3, 1]);
         let wanted: Vec<u8> = words.iter().map(|&word| u8::from(word == "b")).collect();
         assert_eq!(pool.holding(&wanted), Ok((vec![0, 1, 1], vec![0, 0, 1])));
+    }
+
+    #[test]
+    fn an_automaton_marks_the_last_word_of_a_class_and_forgets_it_at_another() {
+        let pool = pool();
+        let classes: Vec<u8> = pool.words().map(|word| u8::from(word == "b")).collect();
+        let (mut next, mut marks) = ([0; 2 * CLASSES], [0; 2 * CLASSES]);
+        (next[1], next[CLASSES + 1]) = (1, 1);
+        (marks[1], marks[CLASSES]) = (1, 2);
+        let b = pool.words().position(|word| word == "b").expect("it is there") as i32;
+        let walk = |next, start| pool.walk(&classes, Automaton { next, marks: &marks, start });
+        assert_eq!(walk(&next, 0), Ok((vec![0, 0, 1], vec![-1, -1, b])));
+        assert!(walk(&next, 2).is_err());
+        assert!(walk(&next[1..], 0).is_err());
     }
 
     #[test]
