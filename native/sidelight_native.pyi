@@ -301,13 +301,14 @@ class Pool:
         """The frames of each stack, as 32-bit numbers."""
     def holding(self, wanted: Buffer) -> tuple[bytes, bytes]:
         """For each stack whether it has a word for which `wanted` has a 1, and whether it ends with one."""
-    def walk(self, classes: Buffer, next: Buffer, marks: Buffer, start: int) -> tuple[bytes, bytes]:
+    def walk(self, classes: Buffer, steps: Buffer, marks: Buffer, start: int) -> tuple[bytes, bytes]:
         """The state in which an automaton leaves each stack, and the word that it marked last, or -1.
 
-        Columns are of bytes, the marked words 32-bit numbers. `classes` are those of words, below 16. `next` has
-        for each state, and for each class in it, the next state, and `marks` whether the marked word stays (0),
-        is this one (1) or is forgotten (2).
+        Columns are of bytes, the marked words 32-bit numbers. `classes` are those of words, below 16. For
+        each state, and each class in it, `steps` has the next state, and `marks` whether the marked word
+        stays (0), is this one (1) or is forgotten (2).
         """
+
     def spread(self, rows: tuple[Buffer, Buffer, Buffer], place: Buffer, cells: int) -> tuple[bytes, bytes]:
         """What words weigh in each of so many cells, as tables of 64-bit floating point numbers.
 

@@ -134,6 +134,8 @@ def _pool_more_stacks(
     pooled_services = pooled_weights.service.dictionary
     if len(weights.service.dictionary) > 1 or not weights.service.dictionary.equals(pooled_services):
         return resolve_stacks(context, windows, weights.service, weights.hashes, pool)
+    if weights.hashes.equals(pooled_weights.hashes):
+        return pooled_ids
     stack_ids = pooled_ids.take(pc.index_in(weights.hashes, value_set=pooled_weights.hashes))
     is_new = stack_ids.is_null()
     if not pc.any(is_new).as_py():

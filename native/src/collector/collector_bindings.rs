@@ -141,12 +141,12 @@ impl Pool {
         &self,
         py: Python<'py>,
         classes: Column<u8>,
-        next: Column<u8>,
+        steps: Column<u8>,
         marks: Column<u8>,
         start: u8,
     ) -> PyResult<TwoColumns<'py>> {
         let (classes, automaton) =
-            (classes.slice(), trie::Automaton { next: next.slice(), marks: marks.slice(), start });
+            (classes.slice(), trie::Automaton { next: steps.slice(), marks: marks.slice(), start });
         let (states, marked) =
             py.detach(|| self.lock().walk(classes, automaton)).map_err(|_| mismatched_columns())?;
         Ok((PyBytes::new(py, &states), PyBytes::new(py, &bytes(&marked, i32::to_ne_bytes))))
