@@ -10,7 +10,8 @@ no response is cached from the run before; only `again` repeats the same compari
 is pressed for 80 ms, as people click, and in `rested` the pointer rests on it for 300 ms before. Values are
 medians; CPU times are less dependent on other programs than the rest. `collector` is the CPU time of the
 collector (user and system, all threads) from the pointer's first event to the painted page, `page` that of
-the page's main thread. The exit code is 1 if the median of the new responses is above the limit.
+the page's main thread. The exit code is 1 if the median of `pressed`, or the collector's CPU time of `new`,
+is above the limit.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def clicked(bench: Bench, new: bool, rested_ms: int = 0, pressed_ms: int = 0) ->
 def measured(
     url: str, collector: int, start: float, until: float, more: Iterator[Window], runs: int, limit_ms: float
 ) -> bool:
-    """Print the medians; return whether that of new responses is within the limit."""
+    """Print the medians; return whether those of a click and of the collector's CPU are within the limit."""
     with sync_playwright() as playwright:
         flags = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium-headless-shell", args=flags)
@@ -182,9 +183,14 @@ def measured(
         cpu, task, *steps = (statistics.median(column) for column in zip(*found, strict=False))
         cells = [statistics.median(total), min(total), max(total), cpu, task, *steps[1:]]
         print(f"| {name} |", " | ".join(f"{ms:,.0f}" for ms in cells), "|")
-    median = statistics.median(one[2] for one in new)
-    print(f"\n{median:,.0f} ms of {limit_ms:g} ms: {'within' if median <= limit_ms else 'ABOVE'} the limit")
-    return median <= limit_ms
+    medians = {
+        "click to painted": statistics.median(one[2] for one in pressed),
+        "CPU of the collector": statistics.median(one[0] for one in new),
+    }
+    for name, ms in medians.items():
+        verdict = "within" if ms <= limit_ms else "ABOVE"
+        print(f"\n{name}: {ms:,.0f} ms of {limit_ms:g} ms, {verdict} the limit")
+    return max(medians.values()) <= limit_ms
 
 
 def main() -> int:
