@@ -77,9 +77,10 @@ class CostRows:
         return float(self.samples[stack_mask[self.stack_ids]].sum())
 
     def sum_subtree_seconds(self, node_ids: I64, ends: I64) -> F64:
-        """Return the seconds in each cell of nodes in pre-order and all nodes below them, (K, P, T).
+        """Return the seconds of subtrees in each cell, (K, P, T).
 
-        `node_ids` is the node of each stack, or K for none of them, and `ends` where each subtree ends.
+        Their nodes are in pre-order. `node_ids` is the node of each stack, or K for none of them, and `ends`
+        where each subtree ends.
         """
         own = self._sum_by_group(self.ns, node_ids, len(ends) + 1)[:-1]
         return _to_float64(_sum_subtrees(_to_exact(own), ends)) / SECOND_NS

@@ -208,9 +208,10 @@ class TreeBuilder(StackPool, Protocol):
         """
 
     def walk_stacks(self, classes: U8, automaton: Automaton) -> tuple[U8, I32]:
-        """Return the state in which an automaton leaves each stack, and the frame that it marked, or -1.
+        """Return the state in which an automaton leaves each stack, and its mark.
 
-        `classes` has the class of each of `frame_names()`, and frames are places in them.
+        The mark is a frame, or -1. `classes` has the class of each of `frame_names()`, and frames are places
+        in them.
         """
 
     def sum_by_frame(self, rows: tuple[I32, I32, F64], table_rows: I32, cell_count: int) -> tuple[F64, F64]:

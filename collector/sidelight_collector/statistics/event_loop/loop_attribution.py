@@ -165,7 +165,10 @@ def _enter_callback(frame: LoopFrame) -> _PathState:
 
 
 def _tabulate_steps() -> tuple[U8, U8]:
-    """Tabulate `_descend` by position and role: the position below, and what becomes of the blocker."""
+    """Tabulate `_descend` by position and role.
+
+    Returns the position below, and what becomes of the blocker.
+    """
     positions, marks = np.zeros((2, len(_StackPosition) + 1, MAX_CLASSES), np.uint8)
     for position, role in product(_StackPosition, LoopFrameRole):
         state = _descend(_PathState(position, "above"), LoopFrame("this", role))

@@ -31,9 +31,9 @@ class Automaton:
     start: int
 
     def walk(self, stacks: Iterable[Sequence[int]], classes: U8) -> tuple[U8, I32]:
-        """Return the state in which it leaves each stack, root first, and the frame that it marked, or -1.
+        """Return the state in which it leaves each stack, and its mark.
 
-        `classes` has the class of each frame.
+        The mark is a frame, or -1. Stacks are root first, and `classes` has the class of each frame.
         """
         class_list, next_states, marks = classes.tolist(), self.next_states.tolist(), self.marks.tolist()
         found: list[tuple[int, int]] = []
