@@ -59,12 +59,15 @@ class Told:
         """The share of the phases `of` that threads slept in some of them, least and most.
 
         A woken thread may count as asleep until it has a CPU. The queue time of the phases `wakes`, which
-        follow, may belong to these.
+        follow, is from before it fell asleep or after it was woken.
         """
         wall = math.fsum(self.wall(*of, thread=thread) for thread in threads)
-        most = math.fsum(self.wall(*phases, thread=one) - self.cpu(*phases, thread=one) for one in threads)
-        queued = math.fsum(self.queued(*phases, *wakes, thread=thread) for thread in threads)
-        return max(most - queued, 0.0) / wall, most / wall
+        asleep = math.fsum(self.wall(*phases, thread=one) - self.cpu(*phases, thread=one) for one in threads)
+        queued, woken = (
+            math.fsum(self.queued(*of, thread=thread) for thread in threads)
+            for of in ((*phases, *wakes), wakes)
+        )
+        return max(asleep - queued, 0.0) / wall, (asleep + woken) / wall
 
 
 class Question:
