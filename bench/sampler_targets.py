@@ -94,7 +94,7 @@ def tasks(count: int) -> None:
 
 
 def service(name: str, tasks: int) -> None:
-    """Run an example service in this process until its input ends, beside so many tasks that wait."""
+    """Run an example service beside so many waiting tasks until the input ends."""
     import asyncio
 
     run, waiting = asyncio.BaseEventLoop.run_forever, []

@@ -1,4 +1,4 @@
-"""A gunicorn worker with four threads, its clients and a database, at a load (argv[3]) of `LOADS`.
+"""A gunicorn worker, its clients and a database, at a load (argv[3]) of `LOADS`.
 
 A thread waits for a request from where it asks its queue for one until somebody puts one there, and for the
 database until that has answered; it may still be in the queue for a CPU before it falls asleep. In the rest

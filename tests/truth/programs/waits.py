@@ -1,4 +1,7 @@
-"""A thread that waits for a lock, a socket, a file (FIFO), a time, and for the GIL beside a busy thread."""
+"""A thread that waits for one reason after another, the GIL included.
+
+For a lock, a socket, a file (FIFO) and a point in time, and beside a thread that computes for the GIL.
+"""
 
 import os
 import socket
