@@ -2,8 +2,7 @@
 
 A thread waits for a request from where it asks its queue for one until somebody puts one there, and for the
 database until that has answered; it may still be in the queue for a CPU before it falls asleep. In the rest
-of the time it has the GIL or wants it. gunicorn is found in
-the folder PACKAGES of the environment.
+of the time it has the GIL or wants it. gunicorn is in the folder PACKAGES of the environment.
 """
 
 import os
