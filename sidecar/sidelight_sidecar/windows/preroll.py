@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from sidelight_sidecar.discovery.processes import ProcessKey
 
 AGE, SPACE, ENDED = "expired", "full", "ended"
-DROP_REASONS = (AGE, SPACE, ENDED)
 
 
 @dataclass(frozen=True, slots=True)
