@@ -7,10 +7,11 @@ from typing import Final
 
 from sidelight_kubernetes import label_names
 
+_OTHERS: Final = (label_names.SERVICE, label_names.VERSION, label_names.CONTAINER, label_names.SOURCE_URL)
 SETTINGS: Final = {
     name: name.removeprefix(f"{label_names.DOMAIN}/").replace("-", "_")
     for name in label_names.ANNOTATIONS
-    if name not in (label_names.SERVICE, label_names.VERSION, label_names.CONTAINER)
+    if name not in _OTHERS
 }
 """Annotations, and the setting of the sidecar that each changes."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from sidelight.settings import BadSetting
 from sidelight_injector.admission.recipe import Recipe
+from sidelight_kubernetes import setting_annotations
 from sidelight_kubernetes.kubernetes_client import ClusterUnavailable, WatchEvent
 from sidelight_model.capture_protocol import AgentPollResponse, Attachment
 from sidelight_model.errors import Reason
@@ -23,7 +24,7 @@ from sidelight_sidecar.discovery.pod_cgroup import PodContainer
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard, HealthIssue
-from sidelight_sidecar.settings import parse_sidecar_settings
+from sidelight_sidecar.settings import SidecarSettings, parse_sidecar_settings
 from tests.collector.clusters import Server
 
 ON_NODE, ALL_NAMESPACES = WatchedList(PODS, "n1"), WatchedList(NAMESPACES)
@@ -178,6 +179,14 @@ def test_annotations_change_the_settings_of_a_pod_as_those_of_a_sidecar() -> Non
     injected = parse_sidecar_settings(sidecar["args"][1:], environ)
     for name in ("rate", "mode", "interval_seconds", "trigger_rules", "trigger_rate_hz"):
         assert getattr(own, name) == getattr(injected, name), name
+
+
+def test_every_annotation_that_changes_a_setting_names_one() -> None:
+    assert set(setting_annotations.SETTINGS.values()) <= {one.name for one in fields(SidecarSettings)}
+    others = {"sidelight.dev/source-url": "https://git/{file}", "sidelight.dev/service": "till"}
+    node = Node(pod("cart", annotations=others))
+    assert node.roles(process(10, "cart")) == {10: "main"}
+    assert node.targets.settings_for(process(10, "cart")) == SETTINGS
 
 
 @pytest.mark.parametrize(
