@@ -32,6 +32,7 @@ SIDECAR = (
     "tests/sidecar/test_cgroup.py",
     "tests/sidecar/test_pod_cgroup.py",
     "tests/sidecar/test_trigger_monitor.py::test_a_container_that_is_throttled_is_looked_at_closer_with_both_reasons",
+    "tests/sidecar/test_trigger_monitor.py::test_a_container_that_grows_is_looked_at_closer_by_its_working_set",
 )
 
 

@@ -17,16 +17,23 @@ VERSION = 2 if (ROOT / "cgroup.controllers").exists() else 1
 
 @contextmanager
 def limited(cores: float) -> Iterator[list[Path]]:
-    """A cgroup with a CPU limit: a folder, or in version 1 one each of two controllers."""
-    controllers = ("",) if VERSION == 2 else ("cpu", "cpuacct")
-    folders = [ROOT / controller / f"sidelight-test-{os.getpid()}" for controller in controllers]
-    try:
-        for folder in folders:
-            folder.mkdir(exist_ok=True)
+    """A cgroup with a CPU limit."""
+    with made("cpu", "cpuacct") as folders:
         if VERSION == 2:
             (folders[0] / "cpu.max").write_text(f"{round(cores * 100_000)} 100000")
         else:
             (folders[0] / "cpu.cfs_quota_us").write_text(str(round(cores * 100_000)))
+        yield folders
+
+
+@contextmanager
+def made(*controllers: str) -> Iterator[list[Path]]:
+    """A cgroup: a folder, or in version 1 one for each controller."""
+    places = [ROOT] if VERSION == 2 else [ROOT / controller for controller in controllers]
+    folders = [place / f"sidelight-test-{os.getpid()}" for place in places]
+    try:
+        for folder in folders:
+            folder.mkdir(exist_ok=True)
     except OSError as error:
         pytest.skip(f"NO CGROUPS HERE: {error}")
     try:

@@ -16,7 +16,7 @@ import pytest
 
 from sidelight_model.window import Window
 from tests.processes import Running, eventually, running
-from tests.sidecar.cgroups import limited
+from tests.sidecar.cgroups import limited, made
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
 from tests.sidecar.fake_collector import FakeCollector
 
@@ -197,43 +197,23 @@ def test_a_process_that_grows_is_looked_at_closer(
     assert 50 <= int(said[1]) <= 120
 
 
-@contextmanager
-def memory_cgroup() -> Iterator[Path]:
-    """A real memory cgroup, of either version."""
-    tops = [Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")]
-    top = next((one for one in tops if (one / "cgroup.procs").is_file() and os.access(one, os.W_OK)), None)
-    folder = (top or Path("/none")) / f"sidelight-memory-{os.getpid()}"
-    try:
-        folder.mkdir()
-    except OSError as error:
-        warnings.warn(f"no cgroup can be made here: {error}", stacklevel=3)
-        pytest.skip("no cgroup can be made here")
-    try:
-        yield folder
-    finally:
-        eventually("the cgroup is empty", lambda: not (folder / "cgroup.procs").read_text())
-        folder.rmdir()
-
-
 def test_a_container_that_grows_is_looked_at_closer_by_its_working_set(
     tmp_path: Path, start_sidecar: StartSidecar, collector: FakeCollector
 ) -> None:
-    with memory_cgroup() as folder:
-        script = f"echo $$ > {folder}/cgroup.procs; exec {sys.executable} {TARGETS / 'grows.py'} {tmp_path}"
-        with running(tmp_path / "grows.log", "sh", "-c", script) as target:
-            eventually("it runs", lambda: "ready" in target.said())
-            options = ("--trigger-rss-growth", "50M", "--trigger-rss-window-seconds", "2")
-            sidecar = start_sidecar("--pid", str(target.pid), *SOON, *options)
-            eventually("its size is known", lambda: len(collector.taken) >= 4)
-            assert sidecar.metric("triggers_total") == 0
-            (tmp_path / "grow").touch()
-            windows = eventually("it is looked at closer", lambda: triggered(collector))
-            assert windows[0].labels["trigger"] == "rss"
-            reason = windows[0].labels["trigger_reason"]
-            said = re.fullmatch(r"working set grew by (\d+) MiB \(\d+ %\) to \d+ MiB within 2 s", reason)
-            assert said, reason
-            assert 50 <= int(said[1]) <= 120
-            assert sidecar.running.end() == 0
+    script = f"{TARGETS / 'grows.py'} {tmp_path}"
+    with made("memory") as folders, in_cgroup(folders, tmp_path / "grows.log", script) as target:
+        options = ("--trigger-rss-growth", "50M", "--trigger-rss-window-seconds", "2")
+        sidecar = start_sidecar("--pid", str(target.pid), *SOON, *options)
+        eventually("its size is known", lambda: len(collector.taken) >= 4)
+        assert sidecar.metric("triggers_total") == 0
+        (tmp_path / "grow").touch()
+        windows = eventually("it is looked at closer", lambda: triggered(collector))
+        assert windows[0].labels["trigger"] == "rss"
+        reason = windows[0].labels["trigger_reason"]
+        said = re.fullmatch(r"working set grew by (\d+) MiB \(\d+ %\) to \d+ MiB within 2 s", reason)
+        assert said, reason
+        assert 50 <= int(said[1]) <= 120
+        assert sidecar.running.end() == 0
 
 
 def test_a_service_that_starts_beside_the_sidecar_is_looked_at_closer_once_it_listens(
