@@ -218,7 +218,7 @@ def test_differential_graph_shows_each_call_path_by_rate_or_share(shop: str, ope
     expect(pressed).to_have_text("Per pod")
     page.get_by_label("What is compared").select_option("composition")
     expect(pressed).to_have_text("% of total")
-    expect(legend).to_contain_text("colour: change of the share of the profile")
+    expect(legend).to_contain_text("colour: change of share")
     assert given(page)["basis"] == "composition"
     assert "norm" not in given(page)
 

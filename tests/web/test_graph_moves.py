@@ -239,9 +239,11 @@ def test_fingers_select_zoom_pan_scroll_and_open_the_menu(shop: str, open_page: 
     touch(session, "touchEnd")
     eventually("it moved", lambda: box(page, "query")["x"] > at + 30 or box(page, "query")["x"] == 0)
     assert "focus" not in page.url
-    # A finger down scrolls the page.
+    # A finger down scrolls a page that is higher than the window.
+    page.set_viewport_size({"width": 390, "height": 500})
     page.goto(f"{shop}/s/shop{V2}")
     page.wait_for_load_state("networkidle")
+    page.evaluate("scrollTo(0, 120)")
     x, y = point(page, "main")
     top = page.evaluate("scrollY")
     assert top > 0

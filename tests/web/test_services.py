@@ -169,7 +169,7 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
 def test_late_filters_move_nothing(shop: str, open_page: Open) -> None:
     page = open_page("about:blank")
     held: list[Route] = []
-    page.route("**/api/v1/labels**", held.append)
+    page.route("**/api/v1/labels**", lambda route: held.append(route))
     page.goto(shop)
     rows = page.locator(".services tbody")
     expect(rows).to_be_visible()
