@@ -197,7 +197,8 @@ def test_whatever_goes_wrong_at_any_step_nothing_is_lost_or_counted_twice(fault:
         # Somebody else goes on, and in the end nothing is left over.
         settle(store)
         assert told(store) == expected, f"after step {step}"
-        named = {block.ref.key_prefix for block in manifest.read(store, DAY).manifest.blocks}
+        of_day = manifest.read(store, DAY).manifest
+        named = {block.ref.key_prefix for block in (*of_day.blocks, *of_day.live_rollups)}
         assert {key[: key.rfind("/") + 1] for key in keys(store)} == {manifest.ROOT, *named}, f"step {step}"
 
 

@@ -19,7 +19,7 @@ from sidelight_collector.storage.lifecycle.compaction import Compaction, Compact
 from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import event_day
-from sidelight_collector.storage.tables import ROLLUP_PARTS, SEGMENT_PARTS
+from sidelight_collector.storage.tables import BLOCK_PARTS
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.stored_windows import START_NS, asked, copied, question, stored, window
@@ -150,7 +150,7 @@ def test_one_whose_blocks_are_replaced_no_longer_counts_and_is_deleted(closed: O
     (old,) = rollups(store)
     version = manifest.read(store, DAY)
     first, *others = version.manifest.blocks
-    new = rewrite_block(store, DAY, first, ["ads", "shop"], (*SEGMENT_PARTS, *ROLLUP_PARTS))
+    new = rewrite_block(store, DAY, first, ["ads", "shop"], BLOCK_PARTS)
     assert manifest.commit(store, DAY, version, replace(version.manifest, blocks=(new, *others)))
     assert named(store) == set()
     run = compaction(store)

@@ -29,7 +29,7 @@ from sidelight_collector.storage.lifecycle.retention import Resolution
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, add_pin
 from sidelight_collector.storage.segments import write_segment
-from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPart
+from sidelight_collector.storage.tables import BLOCK_PARTS, SCHEMAS, SEGMENT_PARTS, SegmentPart
 from tests.collector.conftest import Forgetful
 from tests.collector.damage import (
     DAMAGE,
@@ -136,7 +136,7 @@ def test_nothing_is_written_without_repair() -> None:
         assert list(store.list("")) == before
 
 
-@pytest.mark.parametrize("part", SCHEMAS)
+@pytest.mark.parametrize("part", BLOCK_PARTS)
 def test_each_table_of_a_block_is_missed(part: SegmentPart) -> None:
     store = whole()
     key = block(store).ref.key(part)
@@ -149,7 +149,7 @@ def test_each_table_of_a_block_is_missed(part: SegmentPart) -> None:
     assert ("--forget-lost" in hint) is (part in SEGMENT_PARTS)
 
 
-@pytest.mark.parametrize("part", SCHEMAS)
+@pytest.mark.parametrize("part", BLOCK_PARTS)
 @pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "column", "null", "type"])
 def test_each_table_is_opened_and_held_against_its_schema(part: SegmentPart, damage: str) -> None:
     store = whole()
@@ -185,7 +185,7 @@ def test_each_table_is_opened_and_held_against_its_schema(part: SegmentPart, dam
     )
 
 
-@given(st.sampled_from([*SCHEMAS]), st.integers(0, 10**6), st.integers(0, 7))
+@given(st.sampled_from(BLOCK_PARTS), st.integers(0, 10**6), st.integers(0, 7))
 def test_no_bit_of_a_table_changes_unseen(part: SegmentPart, at: int, bit: int) -> None:
     store = whole()
     key = block(store).ref.key(part)

@@ -26,6 +26,7 @@ from sidelight_collector.storage.manifest import Block, Manifest, ManifestDamage
 from sidelight_collector.storage.objects import ObjectMissing, StoreIncompatible
 from sidelight_collector.storage.segments import event_day, list_segments, read_segment
 from sidelight_collector.storage.tables import (
+    BLOCK_PARTS,
     HOUR_NS,
     SCHEMAS,
     SEGMENT_PARTS,
@@ -97,7 +98,7 @@ def test_sums_are_what_samples_add_up_to_in_each_group(windows: list[Window]) ->
 
 def test_a_block_has_sums_if_they_are_far_fewer_or_all_else_may_go() -> None:
     alike = [window("main;a 3 | main;b 1", at=at * 900, pod=f"pod-{at}") for at in range(8)]
-    few, many, all_of_them = {*SEGMENT_PARTS, "hours"}, {*SEGMENT_PARTS, "hours", "sums"}, set(SCHEMAS)
+    few, many, all_of_them = {*SEGMENT_PARTS, "hours"}, {*SEGMENT_PARTS, "hours", "sums"}, set(BLOCK_PARTS)
     for windows, parts in ((alike, all_of_them), (alike[:2], many), (alike[:1], few)):
         store = stored(windows)
         refs = list_segments(store, *EVER)

@@ -16,7 +16,7 @@ from sidelight_collector.notes.note_repository import is_note_key
 from sidelight_collector.storage import manifest, segments
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY, PROBE_ROOT
 from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
-from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPart
+from sidelight_collector.storage.tables import BLOCK_PARTS, SCHEMAS, SEGMENT_PARTS, SegmentPart
 
 ROOT: Final = "v1/"
 _DAY_KEY_PATTERN: Final = re.compile(
@@ -160,7 +160,7 @@ def list_day(store: ObjectStore, day: date) -> DayObjects:
         _group_tables(store.list(f"{root}{day.isoformat()}/"), parts, unknown)
         for root, parts in (
             (segments.ROOT, SEGMENT_PARTS),
-            (manifest.BLOCK_ROOT, tuple(SCHEMAS)),
+            (manifest.BLOCK_ROOT, BLOCK_PARTS),
             (manifest.ROLLUP_ROOT, tuple(SCHEMAS)),
         )
     ]

@@ -48,6 +48,7 @@ SEGMENT_PARTS: Final[tuple[SegmentPart, ...]] = ("profiles", "stacks", "samples"
 """The tables of every segment."""
 ROLLUP_PARTS: Final[tuple[SegmentPart, ...]] = ("hours", "sums", "daily")
 """The tables that only blocks have; they add up the others."""
+BLOCK_PARTS: Final[tuple[SegmentPart, ...]] = (*SEGMENT_PARTS, *ROLLUP_PARTS)
 
 MAX_INT: Final = 2**63 - 1
 HOUR_NS: Final = 3_600 * 10**9

@@ -37,7 +37,7 @@ from sidelight_collector.storage.blocks import rewrite_block
 from sidelight_collector.storage.manifest import Block, DayState, Manifest, ManifestVersion
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, is_pinned, read_pins
-from sidelight_collector.storage.tables import DAY_NS, ROLLUP_PARTS, SCHEMAS, SEGMENT_PARTS, SegmentPart
+from sidelight_collector.storage.tables import BLOCK_PARTS, DAY_NS, SCHEMAS, SegmentPart
 
 DELETE_CONCURRENCY: Final = 8
 MAX_CLOSING_SECONDS: Final = 6 * 3600.0
@@ -71,7 +71,7 @@ class Resolution(IntEnum):
 
 
 RESOLUTION_PARTS: Final[Mapping[Resolution, frozenset[SegmentPart]]] = {
-    Resolution.WINDOW: frozenset((*SEGMENT_PARTS, *ROLLUP_PARTS)),
+    Resolution.WINDOW: frozenset(BLOCK_PARTS),
     Resolution.HOUR: frozenset(("stacks", "hours", "sums", "daily")),
     Resolution.DAY: frozenset(("stacks", "hours", "daily")),
     Resolution.NOTHING: frozenset(),
