@@ -94,6 +94,7 @@ def captured(served: Collector, open_page: Open) -> None:
     page.get_by_role("link", name="Open flame graph").click()
     expect(page).to_have_url(re.compile(r"/s/shares\?.*capture"))
     assert any("seventy" in str(box) for box in boxes(page))
+    expect(page.get_by_role("slider")).to_be_visible()  # its own timeline
     page.go_back()
     expect(page.locator(".steps [aria-current]")).to_have_text("✓ ready")
     page.get_by_role("link", name="Compare with the same window yesterday").click()

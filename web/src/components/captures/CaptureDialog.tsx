@@ -96,6 +96,8 @@ function Sidecars({ agents, chosen, toggle, service }: { agents: readonly Agent[
   const recent = useAnswer<HeatmapAnswer>(agents.length === 0 ? null : apiUrl("heatmap", { query: `{${equals("service", service)}}`, ...RECENT }));
   const cores = useMemo(() => (recent.answer ? coresByPod(recent.answer) : new Map<string, number>()), [recent.answer]);
   if (agents.length === 0) return <p role="status">{strings.noSidecarConnectedOf(<bdi>{service.slice(0, 100)}</bdi>)}</p>;
+  // Rows would move under the pointer once their order is known.
+  if (recent.loading && !recent.answer) return null;
   const named = sortByCores(agents, cores);
   return (
     <ul class="pods-to-choose" aria-label={strings.choosePods}>
