@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-
-import pytest
 
 from sidelight_model.window import Window
 from tests.processes import Running, eventually, running

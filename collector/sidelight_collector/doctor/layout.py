@@ -128,7 +128,7 @@ PartEntries = dict[SegmentPart, ObjectEntry]
 
 @dataclass(slots=True)
 class DayObjects:
-    """The objects of a day: tables by key prefix of their segment, block or rollup, others."""
+    """The objects of a day: tables by the prefix of their keys, and others."""
 
     segments: dict[str, PartEntries]
     blocks: dict[str, PartEntries]

@@ -68,9 +68,9 @@ class PodTarget:
 
     @classmethod
     def build(cls, pod: NodePod, settings: AgentSettings, attachment: Attachment | None) -> PodTarget:
-        """Build the target of a pod; its annotations change `settings`, which are the agent's.
+        """Build the target of a pod.
 
-        Raises BadSetting and BadPattern for an annotation. Only the capture of an `attachment` samples.
+        Its annotations change `settings`, which are the agent's. Raises BadSetting and BadPattern for an annotation. Only the capture of an `attachment` samples.
         """
         changes = list_changes(pod.annotations)
         match = changes.pop(_MATCH, "")

@@ -1,4 +1,4 @@
-"""Select the windows of a timeline, rolled up by step where a closed day has steps."""
+"""Select the windows of a timeline, by steps where a closed day has them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def select_steps(context: QueryContext, query: WindowQuery) -> tuple[SelectedWin
 
 
 def _iter_usable(context: QueryContext, query: WindowQuery) -> Iterator[tuple[SegmentRef, int, int]]:
-    """Yield the rollups with all windows of a day that match, and the steps to take, in order of time."""
+    """Yield rollups that replace windows, with the range of their steps, by time."""
     refs = select_by_service(context.list_segments(query.from_ns, query.until_ns), query.selector)
     rollups = select_by_service(context.list_rollups(query.from_ns, query.until_ns), query.selector)
     for rollup in sorted(rollups, key=lambda ref: ref.min_start_ms):

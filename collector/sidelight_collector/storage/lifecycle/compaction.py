@@ -477,7 +477,7 @@ def _list_sized_segments(store: ObjectStore, day: date) -> list[SizedRef]:
 
 
 def _list_block_prefixes(store: ObjectStore, day: date) -> set[str]:
-    """List the key prefixes of all blocks and rollups of a day that have an object in the store."""
+    """List the key prefixes of a day's blocks and rollups that have an object."""
     roots = (manifest.BLOCK_ROOT, manifest.ROLLUP_ROOT)
     entries = chain.from_iterable(store.list(f"{root}{day.isoformat()}/") for root in roots)
     prefixes = {entry.key[: entry.key.rfind("/") + 1] for entry in entries}

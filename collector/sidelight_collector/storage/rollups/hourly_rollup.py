@@ -154,7 +154,7 @@ def roll_up_windows(profiles: pa.Table) -> pa.Table:
 
 
 def add_up_rows(table: pa.Table) -> dict[str, Any]:
-    """Add up rows with the same `number`, counted from 0; return the columns of `hours`."""
+    """Add up rows with the same `number` (from 0) to the columns of `hours`."""
     process_rows = table.filter(pc.greater(table["processes"], pa.scalar(0)))
     window_sums = table.group_by("number", use_threads=False).aggregate(
         [

@@ -1,4 +1,4 @@
-"""The `steps` table of a closed day: windows without their stacks, in steps of ten minutes.
+"""The `steps` table of a closed day: its windows in steps of ten minutes.
 
 A row stands for the windows of a step that have the same service, version, namespace, capture, period, mode,
 reader and `trigger` label, of all pods together. So a timeline of a service costs the same whatever the
