@@ -77,7 +77,8 @@ def plan_rollups(day_manifest: Manifest) -> Iterator[list[Block]]:
 def write_rollup(store: ObjectStore, day: date, blocks: Sequence[Block]) -> Block:
     """Write the rollup of blocks with single windows.
 
-    It counts once a manifest names it. The blocks are in order. Raises InputUnreadable, ObjectMissing and StoreUnavailable.
+    It counts once a manifest names it. The blocks are in order. Raises InputUnreadable, ObjectMissing and
+    StoreUnavailable.
     """
     tables: dict[SegmentPart, pa.Table] = {"steps": _build_steps(store, blocks)}
     if len(blocks) > 1:

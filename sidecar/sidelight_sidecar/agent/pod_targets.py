@@ -70,7 +70,8 @@ class PodTarget:
     def build(cls, pod: NodePod, settings: AgentSettings, attachment: Attachment | None) -> PodTarget:
         """Build the target of a pod.
 
-        Its annotations change `settings`, which are the agent's. Raises BadSetting and BadPattern for an annotation. Only the capture of an `attachment` samples.
+        Its annotations change `settings`, which are the agent's. Raises BadSetting and BadPattern for an
+        annotation. Only the capture of an `attachment` samples.
         """
         changes = list_changes(pod.annotations)
         match = changes.pop(_MATCH, "")

@@ -107,7 +107,8 @@ def _list_blocks_and_segments(context: QueryContext, query: WindowQuery) -> list
 def _choose_rollups(context: QueryContext, sides: Sequence[WindowQuery]) -> list[SegmentRef]:
     """Choose the rollups to read.
 
-    Of each, the sides read at least half of the blocks that it sums. All sides read the same ones, so that a window on two sides is the same row on both.
+    Of each, the sides read at least half of the blocks that it sums. All sides read the same ones, so that
+    a window on two sides is the same row on both.
     """
     prefixes = {ref.key_prefix for side in sides for ref in _list_blocks_and_segments(context, side)}
     rollups = {ref for side in sides for ref in context.list_rollups(side.from_ns, side.until_ns)}
