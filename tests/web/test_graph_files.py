@@ -80,7 +80,7 @@ def test_files_of_a_comparison_name_sides_and_colours(shop: str, open_page: Open
     page = open_page(f"{shop}/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2")
     boxes(page)
     said = texts(ElementTree.parse(saved(page, "SVG")).getroot())
-    drawn = "shop: CPU time, A v1 to B v2: width: mean of A and B, share of each profile"
+    drawn = "shop: CPU time, A v1 to B v2: width: mean share of A and B; colour: change of share"
     assert " ".join(said[:2]).startswith(drawn)
     assert any(line.startswith('A: {service="shop", version="v1"}') for line in said)
     assert any(line.startswith('B: {service="shop", version="v2"}') for line in said)

@@ -121,7 +121,7 @@ def test_failures_are_explained_and_a_filter_by_thread_keeps_the_overhead(
     expect(basis).to_contain_text("overhead: paused 0.38 %, max 210 µs")
     timeline.get_by_text("Timeline as a table").click()
     cells = timeline.locator("tbody tr").first.locator("td").all_inner_texts()
-    assert cells[-2:] == ["54.0 %", "0.38 %"]
+    assert cells[-2:] == ["54.00 %", "0.38 %"]
     # A filter by thread selects samples and not overhead.
     page.goto(f"{shop}/s/pool?type=wall")
     assert remarks(page)[3] == "overhead: paused 0.38 %, max 210 µs"

@@ -55,5 +55,6 @@ def _draw(native: Any, rows: list[StackTime], *, lines: bool, max_nodes: int) ->
     drawn = pool.draw([(stacks, times, units), (stacks, samples, units)], max_nodes)
     if drawn is None:
         return None
-    names, level, name, (us, counts), _, _, _, folded = drawn
+    names, *columns, (us, counts), _, _, _, folded = drawn
+    level, name, us, counts = (memoryview(column).cast("q").tolist() for column in (*columns, us, counts))
     return Tree(names, level, name, [counts], [us]), folded
