@@ -154,6 +154,31 @@ def test_a_command_that_is_not_installed_names_its_distribution(
     assert "Not installed here: sidecar, collector" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("argv", "package"),
+    [
+        (["collector", "--store", "store", "--allow-anonymous-writes"], "aiohttp"),
+        (["sidecar", "--all", "--collector", "http://127.0.0.1:9", "--service", "shop"], "structlog"),
+    ],
+)
+def test_a_server_names_the_package_that_it_lacks(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    argv: list[str],
+    package: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    of_it = [name for name in sys.modules if name.partition(".")[0] in ("sidelight_" + argv[0], package)]
+    for name in of_it:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    assert run(argv) == 1
+    assert capsys.readouterr().err.startswith(
+        f"error: `sidelight {argv[0]}` needs the package '{package}', which is not installed\n"
+    )
+
+
 def test_the_commands_are_the_entry_points_of_the_distributions() -> None:
     points = {point.name: point.value for point in entry_points(group=main.ENTRY_POINT_GROUP)}
     assert {name: entry.entry_point for name, entry in COMMANDS.items()} == points

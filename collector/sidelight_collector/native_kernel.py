@@ -37,7 +37,7 @@ def _load() -> tuple[Any | None, NativeKernelStatus]:
     except ImportError as error:
         return None, NativeKernelStatus(False, "", str(error))
     version = str(getattr(module, "__version__", ""))
-    has_names = all(hasattr(module, name) for name in _REQUIRED_NAMES)
+    has_names = all(hasattr(module, name) for name in _REQUIRED_NAMES) and hasattr(module.Pool, "walk")
     if not has_names or tuple(getattr(module, "STATES", ())) != STATES:
         return None, NativeKernelStatus(
             False, version, f"sidelight_native {version} is of an earlier release"

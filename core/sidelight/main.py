@@ -192,7 +192,10 @@ def _read_entry_points() -> EntryPoints:
 
 def _run_command(command: CommandFunction, arguments: list[str]) -> int:
     try:
-        run_function = command.load()
+        # Commands import much only once they run.
+        return int(command.load()(arguments))
+    except SidelightError as error:
+        return _print_error(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
     except ModuleNotFoundError as error:
         own = ("sidelight", command.package)
         if error.name is None or error.name.partition(".")[0] in own:
@@ -202,10 +205,6 @@ def _run_command(command: CommandFunction, arguments: list[str]) -> int:
             f"pip install '{COMMANDS[command.name].distribution}'" if command.name in COMMANDS else "",
             1,
         )
-    try:
-        return int(run_function(arguments))
-    except SidelightError as error:
-        return _print_error(error.message, error.hint, 2 if error.reason == "bad_setting" else 1)
 
 
 def format_usage() -> str:

@@ -20,8 +20,8 @@ from tests.cluster.programs import ROOT
 
 HERE = Path(__file__).parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sidelight" / "images"
-KEEP_ARCHIVES = 8
-"""How many archives of an image stay; each is up to 500 MB."""
+KEEP_ARCHIVES, KEEP_LAYERS = 8, 200
+"""How many archives of an image stay, of up to 500 MB, and how many layers: about 10 GB."""
 
 CA = Path("/etc/ssl/certs/ca-certificates.crt")
 SUITE = "bookworm"
@@ -193,9 +193,10 @@ def _built(names: Sequence[str]) -> list[Path]:
                     bottom_stamp.touch()
             log(f"building {image}")
             make()
-            # What ended builds and earlier images left; layers that an image of today has stay.
-            buildah("rm", "--all")
-            buildah("rmi", "--prune")
+            # Layers of earlier builds make the next one faster; too many fill the disk.
+            if len(buildah("images", "--all", "--quiet", capture=True).splitlines()) > KEEP_LAYERS:
+                buildah("rm", "--all")
+                buildah("rmi", "--prune")
             for old in sorted(CACHE.glob(f"{name}-*.tar"), key=lambda one: one.stat().st_mtime)[
                 :-KEEP_ARCHIVES
             ]:

@@ -208,7 +208,8 @@ class World:
     def _is_tidy(self) -> None:
         keys = {entry.key for entry in self.store.list("v1/")}
         days = manifest.list_days(self.store)
-        named = [block for day in days for block in manifest.read(self.store, day).manifest.blocks]
+        read = [manifest.read(self.store, day).manifest for day in days]
+        named = [block for each in read for block in (*each.blocks, *each.live_rollups)]
         gone = [key for day in days for key in manifest.read(self.store, day).manifest.tombstones]
         wanted = {manifest.key_of(day) for day in days} | {b.ref.key(part) for b in named for part in b.parts}
         # Tables of segments that were never committed stay until retention.

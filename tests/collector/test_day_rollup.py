@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from sidelight_collector.answers.flame import query_flame_graph
 from sidelight_collector.answers.timeline import query_timeline
+from sidelight_collector.arrow_ops import sum_ints
 from sidelight_collector.doctor.day_check import DayCheckOptions, check_day
 from sidelight_collector.doctor.repair import repair_day
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.select.window_query import select_side_windows
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.blocks import rewrite_block
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.manifest import Manifest
-from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore
 from sidelight_collector.storage.segments import event_day
 from sidelight_collector.storage.tables import BLOCK_PARTS
 from sidelight_model.counts import ProfileType
@@ -92,6 +95,26 @@ def named(store: ObjectStore) -> set[str]:
     return {rollup.ref.key_prefix for rollup in manifest.read(store, DAY).manifest.rollups}
 
 
+def replace_block(store: ObjectStore) -> None:
+    version = manifest.read(store, DAY)
+    first, *others = version.manifest.blocks
+    new = rewrite_block(store, DAY, first, ["ads", "shop"], BLOCK_PARTS)
+    assert manifest.commit(store, DAY, version, replace(version.manifest, blocks=(new, *others)))
+
+
+class Replacing(MemoryStore):
+    """Replaces a block of the day when the days are listed for the second time."""
+
+    listings = 0
+
+    def list(self, prefix: str, start_after: str = "") -> Iterator[ObjectEntry]:
+        if prefix == manifest.ROOT:
+            self.listings += 1
+            if self.listings == 2:
+                replace_block(self)
+        return super().list(prefix, start_after)
+
+
 def answers(store: ObjectStore, selector: str, start: float, end: float) -> list[object]:
     one, half = question(selector, start=start, end=end), question("", start=start, end=1800)
     wall = ProfileType.WALL
@@ -148,10 +171,7 @@ def test_one_that_cannot_be_read_is_left_out(segments: ObjectStore, closed: Obje
 def test_one_whose_blocks_are_replaced_no_longer_counts_and_is_deleted(closed: ObjectStore) -> None:
     store = copied(closed)
     (old,) = rollups(store)
-    version = manifest.read(store, DAY)
-    first, *others = version.manifest.blocks
-    new = rewrite_block(store, DAY, first, ["ads", "shop"], BLOCK_PARTS)
-    assert manifest.commit(store, DAY, version, replace(version.manifest, blocks=(new, *others)))
+    replace_block(store)
     assert named(store) == set()
     run = compaction(store)
     for _ in range(3):
@@ -159,6 +179,20 @@ def test_one_whose_blocks_are_replaced_no_longer_counts_and_is_deleted(closed: O
     (made,) = rollups(store)
     assert made != old
     assert named(store) == {made}
+
+
+def test_a_block_replaced_between_two_sides_counts_once_on_each(closed: ObjectStore) -> None:
+    store = Replacing()
+    for entry in closed.list(""):
+        store.put(entry.key, closed.get(entry.key))
+
+    def count(reading: QueryContext) -> list[int]:
+        sides = [question("", start=-5400, end=end) for end in (9000, 9001)]
+        found = select_side_windows(reading, sides, with_stacks=False)
+        return [sum_ints(side.table["windows"]) for side in found]
+
+    assert asked(store, count) == asked(closed, count)
+    assert store.listings >= 2
 
 
 def test_days_that_were_over_before_get_none(segments: ObjectStore) -> None:

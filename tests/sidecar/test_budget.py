@@ -115,6 +115,8 @@ def test_the_processes_of_a_pod_share_its_budget_and_leave_the_rest_to_others() 
     settled = rebalance_rates(costs, budget, 1.0)
     assert settled[0].rate_limit.reasons == (CPU,)
     assert settled[8].rate_limit == RateLimit(100.0)
+    nothing = replace(costs[8], pod_cpu_share=1e-322)
+    assert rebalance_rates({8: nothing}, budget, 1.0)[8].rate_limit == RateLimit(0.0, 0, (CPU,))
     # The node's budget holds as well, whatever the pods' sum is.
     node = Budget(0.005, 0.01)
     taken = sum(

@@ -146,7 +146,8 @@ def parse_poll(raw: Mapping[str, Any], writer: WriterIdentity | None = None) -> 
     status = replace(
         poll.status,
         agent=writer.qualify_agent_name(poll.status.agent),
-        labels=writer.bind_labels(poll.status.labels),
+        # A node's own poll is for no pod: its labels are not used.
+        labels=poll.status.labels if poll.for_node else writer.bind_labels(poll.status.labels),
     )
     return replace(poll, status=status)
 

@@ -198,9 +198,9 @@ class _DayCheck:
             self._result.findings.append(_make_young_finding(key))
             return
         self._result.orphans.append(key)
+        kind = "rollup" if key.startswith(manifest.ROLLUP_ROOT) else "block"
         what = (
-            f"no manifest names this {'block' if key.endswith('/') else 'table'} since "
-            f"{_format_time(modified)}"
+            f"no manifest names this {kind if key.endswith('/') else 'table'} since {_format_time(modified)}"
         )
         hint = "--repair deletes it. Collectors do so by themselves: see that one compacts, and its log."
         self._result.findings.append(make_warning(FindingKind.ORPHANED_OBJECT, key, what, hint))

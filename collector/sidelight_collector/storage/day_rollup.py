@@ -4,7 +4,8 @@ The blocks of a service with many pods are many, because a block has a limited n
 them has stacks and sums of its own, and most are the same. A rollup has them once, so a query of a whole
 day costs what it costs with one block. It has the tables `stacks`, `hours`, `sums` and `daily` of a block.
 
-Each block of a closed day, or each group of blocks, has a rollup with the table `steps` for timelines.
+Each block of a closed day, or each group of blocks, has a rollup with the table `steps` for timelines,
+unless its sums are too large to add up.
 
 The blocks stay as they are. A query that needs single windows reads them, and so does a query of an hour
 that the rollup cannot answer. A rollup counts while the manifest names all its blocks with their windows.

@@ -359,7 +359,7 @@ def _make_rate_limit(hz: float, target_hz: float, reasons: tuple[str, ...], budg
         return RateLimit(target_hz)
     if hz >= min_hz:
         return RateLimit(max(min_hz, float(int(hz))), 1, reasons)
-    return RateLimit(min_hz, math.ceil(min_hz / hz - 1e-9), reasons)
+    return RateLimit(min_hz, math.ceil(min_hz / max(hz, 1e-9) - 1e-9), reasons)
 
 
 def _compute_min_rate(target_hz: float) -> float:

@@ -110,10 +110,21 @@ def _choose_rollups(context: QueryContext, sides: Sequence[WindowQuery]) -> list
     Of each, the sides read at least half of the blocks that it sums. All sides read the same ones, so that
     a window on two sides is the same row on both.
     """
-    prefixes = {ref.key_prefix for side in sides for ref in _list_blocks_and_segments(context, side)}
-    rollups = {ref for side in sides for ref in context.list_rollups(side.from_ns, side.until_ns)}
+    # Sides are listed one after the other: a block may have been replaced in between.
+    listed = [
+        (
+            {ref.key_prefix for ref in _list_blocks_and_segments(context, side)},
+            frozenset(context.list_rollups(side.from_ns, side.until_ns)),
+        )
+        for side in sides
+    ]
+    prefixes = {key for keys, _ in listed for key in keys}
     return sorted(
-        ref for ref in rollups if "sums" in ref.parts and 2 * len(ref.covered & prefixes) >= len(ref.covered)
+        ref
+        for ref in frozenset(rollup for _, rollups in listed for rollup in rollups)
+        if "sums" in ref.parts
+        and 2 * len(ref.covered & prefixes) >= len(ref.covered)
+        and all(ref in rollups or ref.covered.isdisjoint(keys) for keys, rollups in listed)
     )
 
 

@@ -241,7 +241,7 @@ class Compaction:
             ):
                 day_inputs = self._merge_inputs(day_inputs, inputs)
             if day_inputs and not should_stop():
-                self._write_rollups(day_inputs)
+                self._write_rollups(day_inputs, should_stop)
             self._delete_garbage(day)
         except StoreUnavailable:
             raise
@@ -326,7 +326,7 @@ class Compaction:
             blocks.append((block.ref, block.rows))
         return replace(day_inputs, version=committed, blocks=blocks).exclude(inputs)
 
-    def _write_rollups(self, day_inputs: DayInputs) -> None:
+    def _write_rollups(self, day_inputs: DayInputs, should_stop: Callable[[], bool]) -> None:
         """Add up the sums of the blocks of a day that was over recently, and commit them."""
         current = day_inputs.version.manifest
         planned = list(plan_rollups(current))
@@ -335,6 +335,8 @@ class Compaction:
         began = self._timer()
         rollups: list[Block] = []
         for blocks in planned:
+            if should_stop():
+                break
             try:
                 rollups.append(write_rollup(self._store, day_inputs.day, blocks))
             except (InputUnreadable, ObjectMissing) as error:
