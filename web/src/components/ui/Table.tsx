@@ -16,7 +16,12 @@ export function Table({ label, heads, className = "", children }: { label: strin
     if (!isCards) return;
     for (const part of host.current?.querySelectorAll("table, tbody, tbody tr, tbody td") ?? []) if (!part.hasAttribute("role")) part.setAttribute("role", ROLES[part.tagName]);
     for (const head of host.current?.querySelectorAll("tbody th") ?? []) head.setAttribute("role", "rowheader");
-    for (const cell of host.current?.querySelectorAll<HTMLTableCellElement>("tbody td.number") ?? []) cell.dataset.head ??= heads[cell.cellIndex].replace("#", "");
+    for (const cell of host.current?.querySelectorAll<HTMLTableCellElement>("tbody td.number") ?? []) {
+      // Rows stay when the headings change: a cell without a heading of its own takes that of now.
+      if (cell.dataset.head !== undefined && cell.dataset.ofHeading === undefined) continue;
+      cell.dataset.head = (heads[cell.cellIndex] ?? "").replace(/^[#~]/, "");
+      cell.dataset.ofHeading = "";
+    }
   });
   return (
     <div class={`wide ${className}`} ref={host} tabIndex={0} role="region" aria-label={label}>
