@@ -96,6 +96,14 @@ test("a range is named in words, and clock times with their zone", () => {
   const told = "both sides ran 2026-11-20 23:30–23:50 UTC; before: 2026-11-20 04:50–05:10, 2026-11-19 03:00 – 2026-11-20 12:00 (UTC)";
   assert.equal(inShownZone(told), "both sides ran 2026-11-20 18:30–18:50 UTC−05:00; before: 2026-11-19 23:50–2026-11-20 00:10, 2026-11-18 22:00 – 2026-11-20 07:00 (UTC−05:00)");
   assert.equal(inShownZone("v2026-11-20 04:50 is a version"), "v2026-11-20 04:50 is a version");
+  // The clocks go forward on 2026-03-29 at 01:00 UTC.
+  process.env.TZ = "Europe/Berlin";
+  const across = [
+    ["the 2 hours until 2026-03-29 00:30 UTC and from 2026-03-30 02:00 UTC are compared", "the 2 hours until 2026-03-29 01:30 UTC+01:00 and from 2026-03-30 04:00 UTC+02:00 are compared"],
+    ["both ran 2026-03-29 00:30–01:30 UTC.", "both ran 2026-03-29 01:30 UTC+01:00–03:30 UTC+02:00."],
+    ["A was watched 2026-03-27 10:00–11:00, B 2026-03-30 10:00–11:00 (UTC)", "A was watched 2026-03-27 11:00–12:00 UTC+01:00, B 2026-03-30 12:00–13:00 (UTC+02:00)"],
+  ];
+  for (const [utc, shown] of across) assert.equal(inShownZone(utc), shown);
   process.env.TZ = "UTC";
   assert.equal(inShownZone(told), told);
   process.env.TZ = before ?? "UTC";

@@ -128,17 +128,27 @@ export function formatUtcOffset(seconds: number): string {
   return `UTC${minutes < 0 ? "−" : "+"}${pad(Math.abs(minutes) / 60)}:${pad(Math.abs(minutes) % 60)}`;
 }
 
-/** A sentence of the collector with its UTC times in the zone in use. */
+const SPAN = /(\d{4}-\d\d-\d\d) (\d\d:\d\d)(?:( ?– ?)(?:(\d{4}-\d\d-\d\d) )?(\d\d:\d\d))?/g;
+
+/** A sentence of the collector with its UTC times in the zone in use, each with the offset of its own moment. */
 export function inShownZone(text: string): string {
-  if (!text.includes("UTC")) return text;
+  const parts = text.split("UTC");
+  if (parts.length === 1) return text;
+  const ends = ([, day, time, joint, lastDay = day, lastTime]: readonly string[]) => (joint ? [`${day}T${time}Z`, `${lastDay}T${lastTime}Z`] : [`${day}T${time}Z`]).map((end) => Date.parse(end) / 1000);
   let zone = "UTC";
-  return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d)(?:( ?– ?)(?:(\d{4}-\d\d-\d\d) )?(\d\d:\d\d))?/g, (_, day: string, time: string, joint: string | undefined, lastDay: string | undefined, lastTime: string) => {
-    const [from, until] = [`${day}T${time}Z`, `${lastDay ?? day}T${lastTime}Z`].map((moment) => Date.parse(moment) / 1000);
-    zone = formatUtcOffset(from);
-    const start = formatClock(from).slice(0, 16);
-    const end = joint === undefined ? "" : formatClock(until).slice(0, 16);
-    return end === "" ? start : `${start}${joint}${lastDay === undefined && end.slice(0, 10) === start.slice(0, 10) ? end.slice(11) : end}`;
-  }).replaceAll("UTC", () => zone);
+  return parts.map((part, i) => {
+    const last = [...part.matchAll(SPAN)].at(-1);
+    const isNamed = i < parts.length - 1;
+    // The zone follows the times it is of; those of another offset name their own.
+    if (last && isNamed) zone = formatUtcOffset(ends(last).at(-1) as number);
+    return part.replace(SPAN, (...match) => {
+      const [from, until = from] = ends(match);
+      const [start, end] = [from, until].map((at) => formatClock(at).slice(0, 16));
+      const zoneUnless = (at: number, named: string) => (formatUtcOffset(at) === named ? "" : ` ${formatUtcOffset(at)}`);
+      const rest = match[3] ? `${zoneUnless(from, formatUtcOffset(until))}${match[3]}${!match[4] && end.slice(0, 10) === start.slice(0, 10) ? end.slice(11) : end}` : "";
+      return `${start}${rest}${zoneUnless(until, zone)}`;
+    }) + (isNamed ? zone : "");
+  }).join("");
 }
 
 export const formatWithZone = (seconds: number): string => `${formatClock(seconds)} ${formatUtcOffset(seconds)}`;
