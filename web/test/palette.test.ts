@@ -9,7 +9,7 @@ import { culprit, verdict } from "./verdicts.ts";
 
 const NOW = Date.parse("2026-11-26T12:00:00Z") / 1000;
 const SERVICES = ["cart", "checkout-api", "checkout-worker", "shop"];
-const context = (changes: Partial<PaletteContext> = {}): PaletteContext => ({ here: START, services: SERVICES, favourites: [], versions: ["1.0", "1.1", "2.0"], functions: null, views: [], now: NOW, ...changes });
+const context = (changes: Partial<PaletteContext> = {}): PaletteContext => ({ here: START, services: SERVICES, favourites: [], versions: ["1.0", "1.1", "2.0"], functions: null, views: [], canPin: true, now: NOW, ...changes });
 const addresses = (text: string, changes: Partial<PaletteContext> = {}) => paletteItems(text, context(changes)).map(({ to }) => (to ? formatPlace(to) : ""));
 
 test("names are found by their parts, the closest first", () => {
@@ -40,6 +40,7 @@ test("ranges, services, pages, views and actions are found", () => {
   assert.deepEqual(paletteItems("capture shop", context()).map(({ action }) => action), [{ capture: "shop" }]);
   assert.deepEqual(paletteItems("save view as my view", context()).map(({ action }) => action), [{ save: "my view", isPinned: false }]);
   assert.deepEqual(paletteItems("Pin comparison as v2", context()).map(({ action }) => action), [{ save: "v2", isPinned: true }]);
+  assert.deepEqual(paletteItems("Pin comparison as v2", context({ canPin: false })), []);
   assert.equal(paletteItems("utc", context())[0].action, "utc");
 });
 

@@ -28,6 +28,8 @@ export interface PaletteContext {
   readonly versions: readonly string[];
   readonly functions: FunctionsAnswer | null;
   readonly views: readonly SavedView[];
+  /** Whether the page shows a comparison of which both sides are known. */
+  readonly canPin: boolean;
   /** Unix seconds. */
   readonly now: number;
 }
@@ -103,7 +105,7 @@ export function paletteItems(text: string, context: PaletteContext): PaletteItem
   if (name === "capture") return bestMatches(context.services, rest).map((service) => ({ id: `capture ${service}`, kind: strings.action, text: strings.captureService(service), action: { capture: service } }));
   if (name === "service") return bestMatches(orderServices(context), rest).map((service) => serviceItem(service, context));
   const isPinned = name === "pin";
-  if (name === "save" || isPinned) return rest === "" ? [] : [{ id: name, kind: strings.action, text: isPinned ? strings.pinComparisonAs(rest) : strings.saveViewAs(rest), action: { save: rest, isPinned } }];
+  if (name === "save" || isPinned) return rest === "" || (isPinned && !context.canPin) ? [] : [{ id: name, kind: strings.action, text: isPinned ? strings.pinComparisonAs(rest) : strings.saveViewAs(rest), action: { save: rest, isPinned } }];
   const groups = [
     rangeItems(typed, context),
     viewItems(typed, context),

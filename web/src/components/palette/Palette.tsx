@@ -34,7 +34,7 @@ export function Palette({ text, refresh }: { text: string; refresh: () => void }
   useEffect(() => setActive(0), [typed]);
   const items = paletteItems(typed, {
     here, services: names, favourites: favourites.list.value, versions: versions.answer?.services[0]?.versions.map((one) => one.version).filter((one) => one !== "") ?? [],
-    functions: functions.isCurrent && functions.answer?.search === paused ? functions.answer : null, views: savedViews.list.value, now: Date.now() / 1000,
+    functions: functions.isCurrent && functions.answer?.search === paused ? functions.answer : null, views: savedViews.list.value, canPin: here.page === "compare" && sharedView.value?.sides?.length === 2, now: Date.now() / 1000,
   });
   const close = () => dialog.current?.close();
   const choose = (item: PaletteItem) => {
