@@ -90,6 +90,7 @@ export const command = "Command";
 export const copyCliCommand = "Copy CLI command";
 export const curl = "curl";
 export const copyAsCurl = "Copy as curl";
+export const findingBusiestPods = "Looking for the busiest pods…";
 export const noSidecarConnectedOf = (service: ComponentChildren) => <>⚠ No sidecar of {service} is connected; the capture would wait.</>;
 export const noneCanTakeCapture = (problem: Printable) => `⚠ No sidecar can take a capture now: ${problem}.`;
 export const canTakeCapture = (available: number, sidecars: number) => `✓ ${plural(available, "sidecar")} can take a capture now${available < sidecars ? ` (of ${sidecars})` : ""}.`;

@@ -97,7 +97,7 @@ function Sidecars({ agents, chosen, toggle, service }: { agents: readonly Agent[
   const cores = useMemo(() => (recent.answer ? coresByPod(recent.answer) : new Map<string, number>()), [recent.answer]);
   if (agents.length === 0) return <p role="status">{strings.noSidecarConnectedOf(<bdi>{service.slice(0, 100)}</bdi>)}</p>;
   // Rows would move under the pointer once their order is known.
-  if (recent.loading && !recent.answer) return null;
+  if (recent.loading && !recent.answer && !recent.failure) return <p role="status">{strings.findingBusiestPods}</p>;
   const named = sortByCores(agents, cores);
   return (
     <ul class="pods-to-choose" aria-label={strings.choosePods}>
