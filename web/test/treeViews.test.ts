@@ -10,7 +10,7 @@ import { packageLegend } from "../src/flamegraph/render/colourSchemes.ts";
 import { boxAt, Layout, turnUpward } from "../src/flamegraph/render/layout.ts";
 import { foldLibraries } from "../src/flamegraph/tree/merge.ts";
 import { byState, childrenOf, shapeOf, sum, totals } from "../src/flamegraph/tree/tree.ts";
-import { evenColumn, differenceColumn, rateUnit, shareColumn, timeColumn, valueColumn } from "../src/lib/quantities.ts";
+import { evenColumn, differenceColumn, orZero, rateUnit, shareColumn, shareOrZero, timeColumn, valueColumn } from "../src/lib/quantities.ts";
 import type { HeatmapAnswer } from "../src/api/grids.ts";
 import { groupQuery, groupSide, meanRate, readGroups, stack } from "../src/charts/stackedGroups.ts";
 import { parseSources, repositoryPath, sourceUrl } from "../src/flamegraph/analysis/sourceLinks.ts";
@@ -118,6 +118,8 @@ test("the numbers of one column have one unit and one precision", () => {
   assert.deepEqual([0.4, 0.00073, 0.00001, 0].map(shareColumn), ["40.00 %", "0.07 %", "<0.01 %", "–"]);
   assert.deepEqual([0.012, 0.00863, 0.00001, 0].map(valueColumn(0.012, rateUnit("cpu")).write), ["12.0", "8.6", "<0.1", "–"]);
   assert.deepEqual([12_502.5, 0.11, 0.0002, 0].map(evenColumn([12_502.5, null, 0.11, 0.0002])), ["12,502.500", "0.110", "<0.001", "–"]);
+  assert.deepEqual([1, 0, null].map(orZero(evenColumn([1]))), ["1.0", "0", "–"]);
+  assert.deepEqual([0.5, 0.00001, 0, null].map(shareOrZero), ["50.00 %", "<0.01 %", "0 %", "–"]);
   assert.deepEqual([0.645, 0.0712].map(evenColumn([0.645, 0.0712], 1000, 1)), ["645", "71"]);
   assert.deepEqual([0.012, -0.00863, 0].map(differenceColumn(0.012, rateUnit("cpu"), "points").write), ["+12.0", "−8.6", "–"]);
 });

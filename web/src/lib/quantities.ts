@@ -84,8 +84,14 @@ export function evenColumn(values: Iterable<number | null>, scale = 1, mostDecim
   return scaledColumn(scale, Number.isFinite(least) ? Math.min(Math.max(1 - Math.floor(Math.log10(least)), 0), mostDecimals) : 0, "");
 }
 
+/** The same column where a dash is for what is unknown, and zero is a value like others. */
+export const orZero = (write: Format, zero = "0") => (value: number | null): string => (value === null ? "–" : value === 0 ? zero : write(value));
+
 /** Shares of a whole, from 0 to 1. */
 export const shareColumn: Format = scaledColumn(100, 2, " %");
+
+/** The same where a share may be 0 or unknown. */
+export const shareOrZero = orZero(shareColumn, "0 %");
 
 /** A column whose heading names its unit. */
 export interface UnitColumn {

@@ -4,7 +4,7 @@ import { apiUrl } from "../api/request.ts";
 import type { SidecarsAnswer, WorkloadsAnswer } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
 import { percent } from "../lib/numbers.ts";
-import { shareColumn, timeColumn, type Format } from "../lib/quantities.ts";
+import { orZero, shareOrZero, timeColumn } from "../lib/quantities.ts";
 import { formatAgo, formatWithZone } from "../lib/times.ts";
 import { onPage } from "../lib/url.ts";
 import type { CoverageState } from "../lib/viewOptions.ts";
@@ -104,7 +104,7 @@ function NamespaceTable({ groups }: { groups: ReturnType<typeof groupCoverage> }
           <tr key={`${cluster} ${namespace}`}>
             {hasClusters && <td data-head={strings.cluster}><bdi>{cluster || strings.none}</bdi></td>}
             <th scope="row"><Link to={{ ...place.value, q: namespace }}><bdi>{namespace || strings.noNamespace}</bdi></Link></th>
-            <td class="number">{shareColumn(profiledShare(pods) ?? 0)} <CoverageBar pods={pods} /></td>
+            <td class="number">{shareOrZero(profiledShare(pods))} <CoverageBar pods={pods} /></td>
             <td class="number">{count(pods.total)}</td>
             <td>{describeStates(pods)}</td>
           </tr>
@@ -122,7 +122,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
   const [isWhole, setWhole] = useState(false);
   useKeys({ "/": () => document.querySelector<HTMLInputElement>("#search")?.focus() });
   const shown = isWhole ? rows : rows.slice(0, SHOWN_ROWS);
-  const formatStop = timeColumn(1e6 * Math.max(...rows.map(({ longestStop }) => longestStop ?? 0)));
+  const formatStop = orZero(timeColumn(1e6 * Math.max(...rows.map(({ longestStop }) => longestStop ?? 0))));
   return (
     <section class="panel" aria-labelledby="workloads-title">
       <div class="tools">
@@ -143,7 +143,7 @@ function WorkloadTable({ rows, until, isFiltered }: { rows: readonly CoverageRow
   );
 }
 
-function WorkloadRow({ row, until, formatStop }: { row: CoverageRow; until: number; formatStop: Format }) {
+function WorkloadRow({ row, until, formatStop }: { row: CoverageRow; until: number; formatStop: ReturnType<typeof orZero> }) {
   const { pods, namespace, service, workload, kind, lastSeen } = row;
   const command = commandOfHint(row.hint, namespace);
   return (
@@ -153,8 +153,8 @@ function WorkloadRow({ row, until, formatStop }: { row: CoverageRow; until: numb
       <td class="number">{count(pods.profiled)}/{count(pods.total)}</td>
       <td title={row.problem}>{row.isExpected || pods.no_sidecar === 0 ? describeStates(pods) : <span class="quiet">{strings.notExpected}</span>}</td>
       <td data-head={strings.sidecar}><bdi>{row.samplers.join(", ") || strings.none}</bdi> <span class="quiet">{row.modes.join(", ")}{row.byAgent > 0 && <> {strings.byAgent(row.byAgent)}</>}</span></td>
-      <td class="number" title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(shareColumn(row.stoppedShare), formatStop(1e6 * (row.longestStop ?? 0)))}</td>
-      <td class="number">{row.failedShare === null ? strings.none : shareColumn(row.failedShare)}</td>
+      <td class="number" title={strings.overheadHint}>{row.stoppedShare === null ? strings.none : strings.overheadOf(shareOrZero(row.stoppedShare), formatStop(row.longestStop === null ? null : 1e6 * row.longestStop))}</td>
+      <td class="number">{shareOrZero(row.failedShare)}</td>
       <td class="number" title={lastSeen === null ? "" : formatWithZone(lastSeen)}>{lastSeen === null ? strings.none : formatAgo(lastSeen, until)}</td>
       <td>
         <span class="row">

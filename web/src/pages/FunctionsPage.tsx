@@ -4,7 +4,7 @@ import { apiUrl } from "../api/request.ts";
 import type { FunctionsAnswer } from "../api/answers.ts";
 import { change, place } from "../lib/location.ts";
 import { percent, short } from "../lib/numbers.ts";
-import { evenColumn, shareColumn } from "../lib/quantities.ts";
+import { evenColumn, orZero, shareOrZero } from "../lib/quantities.ts";
 import { joinMatchers } from "../lib/selectors.ts";
 import { onPage, pageRange } from "../lib/url.ts";
 import { isThreadTime } from "../lib/viewOptions.ts";
@@ -73,7 +73,7 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
   };
   if (rows.function.length === 0) return <div class="card zero"><h2>{strings.noFunctionMatches(<bdi>{search.slice(0, 100)}</bdi>)}</h2></div>;
   const amounts = rows.cores.map((cores) => monthlyAmount(cores, price));
-  const [write, writeCost] = [evenColumn(rows.cores), evenColumn(amounts, 1, 2)];
+  const [write, writeCost] = [orZero(evenColumn(rows.cores)), orZero(evenColumn(amounts, 1, 2))];
   const first = <bdi>{dottedName(rows.function[0], rows.file[0]).slice(0, 200)}</bdi>;
   return (
     <section class="panel" aria-label={strings.functionsOfServices}>
@@ -89,9 +89,9 @@ function FunctionList({ answer }: { answer: FunctionsAnswer }) {
         {rows.function.map((name, at) => (
           <tr key={`${name} ${rows.file[at]}`}>
             <th scope="row" class="function"><bdi title={`${name} (${rows.file[at]})`}>{name.slice(0, 200)}</bdi> <span class="quiet"><bdi>{rows.file[at].slice(-100)}</bdi></span></th>
-            <td class="number">{write(rows.cores[at] ?? 0)}</td>
-            <td class="number">{shareColumn(fleetShare(answer, at))}</td>
-            {price !== null && <td class="number">{writeCost(amounts[at] ?? 0)}</td>}
+            <td class="number">{write(rows.cores[at])}</td>
+            <td class="number">{shareOrZero(fleetShare(answer, at))}</td>
+            {price !== null && <td class="number">{writeCost(amounts[at])}</td>}
             <td class="number"><FunctionServices answer={answer} at={at} unit={unit} /></td>
           </tr>
         ))}

@@ -8,7 +8,7 @@ import type { Grid, Mark } from "../../charts/heatmapDrawing.ts";
 import { change, place, visit } from "../../lib/location.ts";
 import { dataQualityNotices } from "../../viewmodels/dataQualityNotices.ts";
 import { short } from "../../lib/numbers.ts";
-import { evenColumn, formatRate, rateUnit } from "../../lib/quantities.ts";
+import { evenColumn, formatRate, orZero, rateUnit } from "../../lib/quantities.ts";
 import { joinMatchers, selectorOf } from "../../lib/selectors.ts";
 import { formatClock, parseTime, rfc3339, timelineStepSeconds, timeZoneName, formatUtcOffset, type Range } from "../../lib/times.ts";
 import { onPage, type Place } from "../../lib/url.ts";
@@ -237,7 +237,7 @@ function SelectionActions({ match, span, other }: { match: string; span: Span; o
 /** Every cell as text, made when it is opened. */
 function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
   const [open, setOpen] = useState(false);
-  const write = useMemo(() => evenColumn(grid.value.flat(), grid.scale, grid.scale === 1 ? 3 : 1), [grid]);
+  const write = useMemo(() => orZero(evenColumn(grid.value.flat(), grid.scale, grid.scale === 1 ? 3 : 1)), [grid]);
   return (
     <details class="numbers card" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{strings.cellsAsTable(grid.rows.length, grid.columns.length)}</summary>
@@ -246,7 +246,7 @@ function CellTable({ grid, rowLabel }: { grid: Grid; rowLabel: string }) {
           <p class="quiet">{strings.tableNote(grid.unit, formatUtcOffset(grid.columns[0]?.start ?? 0))}</p>
           <Table label={strings.cellsAsATable} className="short" heads={[rowLabel, ...grid.columns.map(({ text }) => `#${text}`)]}>
             {grid.rows.map(({ key, name }, row) => (
-              <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{value === 0 ? "0" : write(value ?? 0)}</td>)}</tr>
+              <tr key={key}><th scope="row"><bdi>{name}</bdi></th>{grid.value[row].map((value, column) => <td key={grid.columns[column].start} class="number">{write(value)}</td>)}</tr>
             ))}
           </Table>
         </>

@@ -2,7 +2,7 @@ import { useAnswer } from "../../api/useAnswer.ts";
 import { apiUrl } from "../../api/request.ts";
 import type { EndpointsAnswer } from "../../api/answers.ts";
 import { change, place } from "../../lib/location.ts";
-import { evenColumn, shareColumn } from "../../lib/quantities.ts";
+import { evenColumn, orZero, shareOrZero } from "../../lib/quantities.ts";
 import { equals, joinMatchers, selectorOf, withoutLabel } from "../../lib/selectors.ts";
 import { pageRange } from "../../lib/url.ts";
 import { isThreadTime } from "../../lib/viewOptions.ts";
@@ -34,14 +34,14 @@ export function EndpointRows({ answer, query }: { answer: EndpointsAnswer; query
   const names: Readonly<Record<string, string>> = { [OTHER]: strings.restOfEndpoints, [NO_ENDPOINT]: strings.withoutEndpoint };
   const unit = isThreadTime(type) ? strings.threadsHead : strings.coresHead;
   const largest = Math.max(...share, 1e-9);
-  const write = evenColumn(cores);
+  const write = orZero(evenColumn(cores));
   return (
     <Table label={strings.tableOfEndpoints} className="short cards" heads={[strings.endpointHead, unit, strings.shareOfService, strings.frameworkHead]}>
       {endpoint.map((name, at) => (
         <tr key={name}>
           <th scope="row">{name in names ? <span class="quiet">{names[name]}</span> : <Link to={{ ...place.value, focus: "", query: joinMatchers(query, equals("endpoint", name)) }}><bdi>{name.slice(0, 200)}</bdi></Link>}</th>
-          <td class="number">{write(cores[at] ?? 0)}</td>
-          <BarCell part={share[at] / largest} head={strings.shareOfService.slice(1)}>{shareColumn(share[at])}</BarCell>
+          <td class="number">{write(cores[at])}</td>
+          <BarCell part={share[at] / largest} head={strings.shareOfService.slice(1)}>{shareOrZero(share[at])}</BarCell>
           <td><bdi>{framework[at]}</bdi></td>
         </tr>
       ))}

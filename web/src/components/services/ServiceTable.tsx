@@ -8,7 +8,7 @@ import type { ServiceGroup, VersionChange } from "../../viewmodels/attention.ts"
 import { favourites, toggleFavourite } from "../../viewmodels/browserStorage.ts";
 import { place } from "../../lib/location.ts";
 import { interval, short, signed } from "../../lib/numbers.ts";
-import { evenColumn, type Format } from "../../lib/quantities.ts";
+import { evenColumn, orZero } from "../../lib/quantities.ts";
 import { count } from "../../strings/counts.ts";
 import { equals, joinMatchers } from "../../lib/selectors.ts";
 import { formatAgo, formatRange, rfc3339, formatWithZone, type Range } from "../../lib/times.ts";
@@ -155,8 +155,8 @@ interface ServiceRowProps {
 }
 
 /** How the cores of services and of their pods are written: of pods in millicores. */
-export const rateFormats = (answer: OverviewAnswer): { readonly cores: Format; readonly pod: Format } =>
-  ({ cores: evenColumn(answer.cores), pod: evenColumn(answer.service.map((_, at) => coresPerPod(answer, at)), 1000, 1) });
+export const rateFormats = (answer: OverviewAnswer) =>
+  ({ cores: orZero(evenColumn(answer.cores)), pod: orZero(evenColumn(answer.service.map((_, at) => coresPerPod(answer, at)), 1000, 1)) });
 
 export function ServiceRow({ answer, index, at, change, deploy, maximum, formats, trend }: ServiceRowProps) {
   const here = place.value;
@@ -176,8 +176,8 @@ export function ServiceRow({ answer, index, at, change, deploy, maximum, formats
         </span>
       </th>
       <td role="cell" class="finding">{deploy ? <DeployVerdict deploy={deploy} /> : <VersionChangeCell answer={answer} index={index} change={change} now={now} />}</td>
-      <BarCell part={(cores ?? 0) / maximum} head={strings.coresUnit}>{formats.cores(cores ?? 0)}</BarCell>
-      <td role="cell" class="number" data-head={strings.perPodUnit}>{formats.pod(pod ?? 0)}</td>
+      <BarCell part={(cores ?? 0) / maximum} head={strings.coresUnit}>{formats.cores(cores)}</BarCell>
+      <td role="cell" class="number" data-head={strings.perPodUnit}>{formats.pod(pod)}</td>
       <td role="cell" class="trend">{trend ? <Sparkline trend={trend} /> : <span class="quiet">{trend === null ? "–" : "…"}</span>}</td>
       <td role="cell" class="line"><VersionCell answer={answer} index={index} now={now} /></td>
       <td role="cell" class="number" data-head={strings.podsUnit} title={strings.podsInRange(answer.pods[index])}>{currentPods < allPods ? <>{count(currentPods)}/{count(allPods)}<span class="unseen">{" "}{strings.podsHaveCurrentVersion}</span></> : count(allPods)}</td>

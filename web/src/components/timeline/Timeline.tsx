@@ -3,7 +3,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { TimelineAnswer } from "../../api/answers.ts";
 import { moveBrush, coarseResolution, layoutFlags, findGaps, brushSpan, stepAt, type BrushSelection, type Flag, type Span } from "../../charts/timelineLayout.ts";
 import { place } from "../../lib/location.ts";
-import { evenColumn, formatRate, rateUnit, shareColumn } from "../../lib/quantities.ts";
+import { evenColumn, formatRate, orZero, rateUnit, shareOrZero } from "../../lib/quantities.ts";
 import { signal } from "../../lib/signals.ts";
 import { microseconds, percent, seconds as lasting, short } from "../../lib/numbers.ts";
 import { count } from "../../strings/counts.ts";
@@ -122,7 +122,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
   const rough = coarseResolution(timeline.basis.resolutions ?? [], step, visible);
   const unit = rateUnit(type);
   const rate = formatRate(mean, unit);
-  const writeRate = evenColumn(value, unit.scale, unit.scale === 1 ? 3 : 1);
+  const writeRate = orZero(evenColumn(value, unit.scale, unit.scale === 1 ? 3 : 1));
   const summary = strings.timelineDescription(UNIT[type], rate, formatRate(maximum, unit), rates.length, lasting(step), emptySpans.length > 0 ? strings.gap(emptySpans.length) : "", versions.map(({ version }) => version || strings.noVersionWord).join(", "));
   const chart = (
     <div class="chart" ref={host} key="chart" role="slider" tabIndex={0} aria-label={summary} aria-describedby="timeline-keys"
@@ -178,7 +178,7 @@ export function Timeline({ timeline, range }: { timeline: TimelineAnswer; range:
           {start.map((moment, i) => value[i] !== null && (
             <tr key={moment}>
               <th scope="row">{formatClock(moment)}</th>
-              {[writeRate(value[i] ?? 0), count(samples[i]), count(pods[i]), formatOrUnknown(timeline.coverage[i], shareColumn), formatOrUnknown(timeline.stopped_share[i], shareColumn)].map((text, at) => <td key={at} class="number">{text}</td>)}
+              {[writeRate(value[i]), count(samples[i]), count(pods[i]), formatOrUnknown(timeline.coverage[i], shareOrZero), formatOrUnknown(timeline.stopped_share[i], shareOrZero)].map((text, at) => <td key={at} class="number">{text}</td>)}
             </tr>
           ))}
         </Table>
