@@ -10,7 +10,7 @@ to the JSON of the response, the median of the repeats; `cold`: no table is deco
 services  one service with 4 pods and a window a minute, alone and among many others, which have one pod,
           `--windows` windows a day of 100 stacks, and 500 stacks in all
 pods      4, 40 and 400 pods of one service with a window of 60 s every 10 minutes
-timeline  24 hours of the first service in steps of 6 minutes
+timeline  24 hours of the first service in steps of 10 minutes
 memory    7 days of the first service, window by window, as in bench/store.py
 overview  the list of 1,000 and of 30,000 services with `--windows` windows a day, from closed days
 month     storage and requests of 1,000 services with 20 pods for 30 days, from the bytes and requests that
