@@ -92,6 +92,7 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
     else if (top + layout.high > window.innerHeight) window.scrollBy(0, top + 2 * layout.high - window.innerHeight);
   };
   const described = cursor ?? pointed;
+  const isInGrid = described !== null && described.row < grid.rows.length && described.column < grid.columns.length;
   const maximum = short(maxValue(grid) * grid.scale);
   return (
     <section class="card heat" aria-label={grid.title}>
@@ -108,7 +109,10 @@ export function HeatmapGrid({ grid, actions, onOpen }: {
           aria-label={strings.gridDescription(grid.title, grid.rows.length, grid.columns.length, maximum, grid.unit)}
           onPointerDown={down} onPointerMove={over} onPointerUp={up} onPointerCancel={() => setDraft(null)} onPointerLeave={() => setPointed(null)} onKeyDown={press} onBlur={() => setCursor(null)} />
       </div>
-      <p class="heat-line" id="heat-line" role="status">{described && described.row < grid.rows.length && described.column < grid.columns.length ? grid.describe(described) : selected ? "" : <Hint id="cells" text={strings.hoverHint} touchText={strings.tapHint} />}</p>
+      <p class="heat-line">
+        <span id="heat-line" role="status">{isInGrid && grid.describe(described)}</span>
+        {!isInGrid && !selected && <Hint id="cells" text={strings.hoverHint} touchText={strings.tapHint} onHide={() => canvas.current?.focus()} />}
+      </p>
       {selected && (
         <div class="row chosen-cells">
           {actions(selected)}
