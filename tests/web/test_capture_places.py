@@ -43,6 +43,7 @@ def from_palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.get_by_role("combobox", name="Find")).to_be_focused()
     page.keyboard.type("capture shop")
+    expect(page.get_by_role("option", name="Capture shop")).to_be_visible()
     page.keyboard.press("Enter")
 
 
