@@ -100,8 +100,9 @@ class RequestLimits:
 class AgentStatus:
     """A sidecar, and whether it is ready for a capture.
 
-    If it is not ready, `problem` and `hint` say why. `node_agent` says that a node agent samples the pod. In
-    its JSON the limits are fields of the same object.
+    If it is not ready, `problem` and `hint` say why. `node_agent` says that a node agent samples the pod.
+    `only_capture` is the only capture that it takes; empty for any. In its JSON the limits are fields of the
+    same object.
     """
 
     agent: str
@@ -115,6 +116,7 @@ class AgentStatus:
     paused: bool = False
     processes: tuple[SampledProcess, ...] = ()
     node_agent: bool = False
+    only_capture: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -129,6 +131,7 @@ class AgentStatus:
             "paused": self.paused,
             "processes": [process.to_json() for process in self.processes],
             "node_agent": self.node_agent,
+            "only_capture": self.only_capture,
         }
 
     @classmethod
@@ -151,6 +154,7 @@ class AgentStatus:
             raw.get("paused") is True,
             _objects(raw, "processes", SampledProcess.parse, MAX_PROCESSES),
             raw.get("node_agent") is True,
+            _text(raw, "only_capture", MAX_WORD),
         )
 
 

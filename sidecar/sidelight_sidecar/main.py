@@ -292,6 +292,7 @@ async def run_sampling(
             *,
             is_one_shot: bool = False,
             is_for_node: bool = False,
+            only_capture: str = "",
         ) -> CapturePoller:
             capture_context = CaptureContext(
                 captures if processes is process_watcher else make_captures(processes),
@@ -311,13 +312,17 @@ async def run_sampling(
                 agent, labels, sampler.mode, samplers.capture_modes, capture_limits
             )
             status = AgentStatusReader(
-                replace(static_fields, node_agent=parts.is_node_agent), processes, pause_control, health
+                replace(static_fields, node_agent=parts.is_node_agent, only_capture=only_capture),
+                processes,
+                pause_control,
+                health,
             )
             return CapturePoller(
                 capture_context,
                 status.read,
                 poll_timeout_seconds=settings.capture_poll_timeout_seconds,
                 is_for_node=is_for_node,
+                only_capture=only_capture,
             )
 
         captures = make_captures(process_watcher)

@@ -209,6 +209,48 @@ async def test_a_pod_for_which_somebody_polls_is_not_attached_to() -> None:
     }
 
 
+async def finish_by_agent(cluster: Cluster, capture: Capture) -> str:
+    """Take the capture of pod a through its node agent to its end; the name of its poller."""
+    [attachment] = (await cluster.ask(qualify("node"))).attachments
+    assert (attachment.capture, attachment.pod) == (capture.id, "a")
+    name = qualify(attachment.agent)
+    labels = Labels({"service": "shop", "namespace": "shop", "pod": "a"})
+    status = AgentStatus(name, labels, ready=True, only_capture=capture.id)
+    [job] = (await cluster.coordinator.handle_poll(AgentPoll(status))).capture_jobs
+    assert job.capture == capture.id
+    for state in (CaptureState.SAMPLING, CaptureState.DONE):
+        await cluster.coordinator.handle_poll(AgentPoll(status, 0.0, (CaptureReport(capture.id, state),)))
+    return name
+
+
+async def test_captures_that_attach_to_one_pod_in_turn_get_an_attachment_each() -> None:
+    cluster = Cluster(AGENT, pod("a"))
+    first = await cluster.capture()
+    name = await finish_by_agent(cluster, first)
+    second = await cluster.capture()
+    assert [claim.labels["pod"] for claim in second.claims] == ["a"]
+    assert second.claims[0].agent != name
+    assert await finish_by_agent(cluster, second) != name
+
+
+async def test_a_capture_without_attach_gets_no_pod_that_another_attached() -> None:
+    cluster = Cluster(AGENT, pod("a"))
+    name = await finish_by_agent(cluster, await cluster.capture())
+    wish = CaptureRequest("shop", "", Selector(), "all", 60.0, 100, "auto", True)
+    capture = await cluster.coordinator.start(wish)
+    labels = Labels({"service": "shop", "namespace": "shop", "pod": "a"})
+    status = AgentStatus(name, labels, ready=True, only_capture="c_of_before")
+    assert not await cluster.coordinator.handle_poll(AgentPoll(status))
+    assert (await asyncio.to_thread(cluster.repository.get, capture.id)).claims == ()
+
+
+async def test_a_missing_image_is_not_called_a_missing_container() -> None:
+    with pytest.raises(CannotAttach, match="no node agent runs on the nodes of the pods of shop"):
+        await Cluster(pod("a"), image="").capture(container="app")
+    with pytest.raises(CannotAttach, match="no pod of shop has a container other"):
+        await Cluster(AGENT, pod("a"), image="").capture(container="other")
+
+
 async def test_a_collector_says_which_agent_leaves_a_pod_to_its_sidecar() -> None:
     attacher = Cluster(AGENT, pod("a", sidecar="running")).attacher
     assert attacher.find_node_agent("n1") == "agents/agent-n1"

@@ -54,6 +54,8 @@ statuses = st.builds(
     processes=st.lists(st.builds(SampledProcess, pid=whole, role=text, python_version=text), max_size=3).map(
         tuple
     ),
+    node_agent=st.booleans(),
+    only_capture=word,
 )
 process_reports = st.builds(
     ProcessReport,

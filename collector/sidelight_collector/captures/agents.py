@@ -176,6 +176,7 @@ class _NamespaceAgents:
 def estimate_bytes(status: AgentStatus) -> int:
     """Estimate the memory of a sidecar's status."""
     texts = [status.agent, status.sidelight_version, status.sampler, status.problem, status.hint]
+    texts.append(status.only_capture)
     texts += [text for label in status.labels.items() for text in label]
     texts += status.limits.modes
     texts += [text for process in status.processes for text in (process.role, process.python_version)]

@@ -63,7 +63,8 @@ async def serve(settings: AgentSettings) -> int:
             node_poller = make_poller(str(ULID()), node, no_processes, is_for_node=True)
             node_poller.on_response = attached.receive
             tasks.append(node_poller.run)
-        return CaptureTasks(PodCapturePollers(process_watcher, make_poller, attached), tasks)
+        pollers = PodCapturePollers(process_watcher, make_poller, attached, targets.is_profiled)
+        return CaptureTasks(pollers, tasks)
 
     pods.start()
     try:

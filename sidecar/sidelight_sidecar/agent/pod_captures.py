@@ -13,6 +13,7 @@ from sidelight_model.capture_protocol import Attachment
 from sidelight_model.labels import Labels
 from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.captures.capture_poller import CapturePoller
+from sidelight_sidecar.captures.capture_tasks import MakePoller
 from sidelight_sidecar.sampling.process_capture import CapturePlan, ProcessCapture
 from sidelight_sidecar.sampling.process_sampler import ProcessSampler
 from sidelight_sidecar.sampling.process_watcher import SampledProcesses
@@ -42,18 +43,22 @@ class PodProcesses:
 class PodCapturePollers:
     """The pollers of all sampled pods.
 
-    A pod gets another one when its labels or its attachment change.
+    A pod gets another one when its labels or its attachment change. A pod that is attached takes only that
+    capture. Without an attachment, a pod has a poller only if it asks to be profiled (`is_profiled`): the
+    processes of one that was attached are let go a little later than its attachment.
     """
 
     def __init__(
         self,
         processes: SampledProcesses,
-        make_poller: Callable[[str, Labels, PodProcesses], CapturePoller],
+        make_poller: MakePoller,
         attached: AttachedPods,
+        is_profiled: Callable[[str], bool],
     ) -> None:
         self._processes = processes
         self._make_poller = make_poller
         self._attached = attached
+        self._is_profiled = is_profiled
         self._pollers: dict[_PollerKey, CapturePoller] = {}
         self._draining = asyncio.Event()
 
@@ -70,7 +75,12 @@ class PodCapturePollers:
                 for key in pods.keys() - self._pollers.keys():
                     labels, attachment = key
                     agent = attachment.agent if attachment else str(ULID())
-                    poller = self._make_poller(agent, labels, PodProcesses(self._processes, pods[key]))
+                    poller = self._make_poller(
+                        agent,
+                        labels,
+                        PodProcesses(self._processes, pods[key]),
+                        only_capture=attachment.capture if attachment else "",
+                    )
                     self._pollers[key] = poller
                     group.create_task(poller.run(), name=f"ask for captures of {pods[key]}")
                 self._end_attachments()
@@ -84,11 +94,11 @@ class PodCapturePollers:
                 self._attached.end(attachment)
 
     def _list_pods(self) -> Mapping[_PollerKey, str]:
-        return {
-            (
-                Labels({name: labels[name] for name in _POD_LABELS if name in labels}),
-                self._attached.find(labels.get("namespace", ""), labels.get("pod", "")),
-            ): watch.target_labels.pod
-            for watch in self._processes.process_samplers
-            for labels in [watch.target_labels.labels]
-        }
+        pods: dict[_PollerKey, str] = {}
+        for watch in self._processes.process_samplers:
+            pod, labels = watch.target_labels.pod, watch.target_labels.labels
+            attachment = self._attached.find(labels.get("namespace", ""), labels.get("pod", ""))
+            if attachment is not None or self._is_profiled(pod):
+                pod_labels = Labels({name: labels[name] for name in _POD_LABELS if name in labels})
+                pods[pod_labels, attachment] = pod
+        return pods

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -109,6 +110,7 @@ class PodTargets:
         self._own_pid = own_pid
         self._targets: dict[str, PodTarget] = {}
         self._targets_version = -1
+        self._profiled: AbstractSet[str] = frozenset()
         self.decisions: Mapping[str, PodDecision] = {}
         """What is decided about each pod, by its UID."""
 
@@ -148,6 +150,10 @@ class PodTargets:
             raise ValueError(f"process {proc.pid} is in no pod")
         return proc.pod, self._targets[proc.pod.pod_uid]
 
+    def is_profiled(self, pod: str) -> bool:
+        """Return whether a pod (NAMESPACE/NAME) is profiled because it asks, and not for one capture."""
+        return pod in self._profiled
+
     def explain_empty(self, procs: Sequence[Proc]) -> HealthIssue | None:
         return None if self._pods.is_listed else _STARTING
 
@@ -186,6 +192,11 @@ class PodTargets:
                 _log_decision(pod, decision, problem)
             decisions[pod.uid] = decision
         self._targets, self.decisions = targets, decisions
+        self._profiled = {
+            f"{target.pod.namespace}/{target.pod.name}"
+            for uid, target in targets.items()
+            if decisions[uid] is PodDecision.PROFILED
+        }
 
 
 def _log_decision(pod: NodePod, decision: PodDecision, problem: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -35,6 +36,7 @@ _UNSUPPORTED_RETRY_SECONDS = 300.0
 _MAX_RECONNECT_SECONDS = 5.0
 _DRAIN_PAUSE_SECONDS = 0.5
 _MAX_REMEMBERED = 200
+_MAX_STOPPED_EARLY = 20
 _MAX_BODY_BYTES = 1 << 20
 _log: structlog.typing.FilteringBoundLogger = structlog.get_logger(
     "sidelight_sidecar.captures.capture_poller"
@@ -66,7 +68,8 @@ class PollResponse:
 class CapturePoller:
     """The polling loop; `get_status` returns the status of this sidecar.
 
-    With `is_for_node` it asks for the attachments of a node agent.
+    With `is_for_node` it asks for the attachments of a node agent. With `only_capture` it takes no other
+    capture, whatever the collector sends.
     """
 
     def __init__(
@@ -77,13 +80,16 @@ class CapturePoller:
         poll_timeout_seconds: float,
         unsupported_retry_seconds: float = _UNSUPPORTED_RETRY_SECONDS,
         is_for_node: bool = False,
+        only_capture: str = "",
     ) -> None:
         self._context = context
         self._get_status = get_status
         self._poll_timeout_seconds = poll_timeout_seconds
         self._unsupported_retry_seconds = unsupported_retry_seconds
         self._is_for_node = is_for_node
+        self._only_capture = only_capture
         self._captures: dict[str, RemoteCapture] = {}
+        self._stopped_early: deque[str] = deque(maxlen=_MAX_STOPPED_EARLY)
         self._wake = asyncio.Event()
         self._draining = False
         self._open_poll: asyncio.Timeout | None = None
@@ -106,9 +112,14 @@ class CapturePoller:
         return capture in self._captures
 
     def is_reported(self, capture: str) -> bool:
-        """Return whether the capture has ended and the collector has its last report."""
+        """Return whether the capture has ended and the collector has its last report.
+
+        One that was stopped before its job arrived has nothing to report.
+        """
         remote_capture = self._captures.get(capture)
-        return remote_capture is not None and remote_capture.is_done and remote_capture.is_reported
+        if remote_capture is None:
+            return capture in self._stopped_early
+        return remote_capture.is_done and remote_capture.is_reported
 
     async def run(self) -> None:
         """Poll forever, or after `drain` until every capture is reported."""
@@ -189,12 +200,14 @@ class CapturePoller:
             if (existing := self._captures.get(capture)) is not None:
                 # The collector repeats a job until it has a report of it, so its report is missing.
                 existing.is_reported = False
-            elif not self._draining:
+            elif not self._draining and self._only_capture in ("", capture):
                 remote_capture = self._captures[capture] = RemoteCapture(job, self._context, self._wake.set)
                 group.create_task(remote_capture.run(), name=f"capture {capture}")
         for capture in answer.stop_captures:
             if capture in self._captures:
                 self._captures[capture].stop()
+            elif capture not in self._stopped_early:
+                self._stopped_early.append(capture)
         finished = [key for key, value in self._captures.items() if value.is_done and value.is_reported]
         for key in finished[: max(0, len(self._captures) - _MAX_REMEMBERED)]:
             del self._captures[key]

@@ -31,6 +31,7 @@ class MakePoller(Protocol):
         *,
         is_one_shot: bool = False,
         is_for_node: bool = False,
+        only_capture: str = "",
     ) -> CapturePoller: ...
 
 

@@ -129,8 +129,10 @@ class TriggerMonitor:
         known, self._processes = self._processes, {}
         for watch in self._process_watcher.process_samplers:
             rules, monitored = watch.context.trigger_rules, known.get(watch.key)
-            if monitored is None or monitored.triggers.rules != rules:
+            if monitored is None:
                 monitored = _MonitoredProcess(ProcessTriggers(rules))
+            elif monitored.triggers.rules != rules:
+                monitored.triggers = ProcessTriggers(rules)
             self._processes[watch.key] = monitored
         try:
             ready = await asyncio.to_thread(self._read_containers, now)
@@ -244,16 +246,20 @@ class TriggerMonitor:
     def _update_container(self, container: ContainerKey) -> _MonitoredContainer:
         """Return the container with its current processes and usage.
 
-        If none of its processes was there at the last tick, its state starts anew.
+        If none of its processes was there at the last tick, its state starts anew. With other rules its
+        triggers do, but it does not become ready again.
         """
         keys = frozenset(self._list_process_keys(container))
         monitored, rules = self._containers.get(container), self._processes[min(keys)].triggers.rules
-        if monitored is None or not monitored.keys & keys or monitored.triggers.rules != rules:
+        if monitored is None or not monitored.keys & keys:
             age = _compute_age(keys, self._started_at)
             monitored = _MonitoredContainer(
                 ContainerTriggers(rules),
                 is_starting=rules.fires_on_ready and age < _MAX_START_GAP_SECONDS,
             )
+        elif monitored.triggers.rules != rules:
+            is_starting = rules.fires_on_ready and monitored.is_starting
+            monitored = _MonitoredContainer(ContainerTriggers(rules), is_starting=is_starting)
         monitored.keys = keys
         reads_cpu = rules.cpu_share is not None or rules.throttled_share is not None
         if monitored.read_through not in keys:

@@ -203,7 +203,11 @@ class Attacher:
         missing = max(0, compute_max_claims(capture_request, self._coordinator.policy) - free)
         if not missing:
             return []
-        places = {(a.status.labels.get("namespace", ""), a.status.labels.get("pod", "")) for a in polling}
+        places = {
+            (a.status.labels.get("namespace", ""), a.status.labels.get("pod", ""))
+            for a in polling
+            if a.active_capture or not a.dedicated_capture
+        }
         pods = await asyncio.to_thread(self._find_candidates, capture_request, places)
         agents = find_node_agents((await asyncio.to_thread(self._get_snapshot)).inventory)
         targets = [
@@ -338,7 +342,8 @@ class Attacher:
     ) -> list[Pod]:
         """Find running pods that a capture request selects and that nothing samples.
 
-        `polling` are the namespaces and names of pods for which a sidecar or an agent polls.
+        `polling` are the namespaces and names of pods for which a sidecar or an agent polls. One that was
+        attached for an earlier capture does not count once that has ended.
         """
         snapshot = self._get_snapshot()
         candidates = [
@@ -385,7 +390,11 @@ class Attacher:
                 "be attached",
                 hint="Add it to --attach-namespaces (the chart's kubernetes.attachNamespaces).",
             )
-        if pods and capture_request.container:
+        if (
+            pods
+            and capture_request.container
+            and not any(capture_request.container in pod.containers for pod in pods)
+        ):
             containers = sorted({name for pod in pods for name in pod.containers})
             return CannotAttach(
                 f"no pod of {capture_request.service} has a container {capture_request.container}",
