@@ -115,6 +115,7 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
         assert counts == {"total": 3, "profiled": 1, "no_sidecar": 1, "dead": 1}
         without, dead, fine = first["pods"]
         assert "rollout restart deployment/shop" in without["hint"]
+        assert [each["attachable"] for each in first["pods"]] == [True, False, False]
         assert "restarted 3 times" in dead["problem"]
         assert "logs c -c sidelight --previous" in dead["hint"]
         assert fine["last_seen"]

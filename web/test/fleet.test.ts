@@ -19,8 +19,11 @@ const sidecars = (rows: readonly (readonly [cluster: string, namespace: string, 
   longest_stop_seconds: rows.map(() => 0.002), preempted_seconds: rows.map(() => 0), omitted: 0, from: 0, until: 10_000, basis: BASIS,
 });
 
+const podWithoutSidecar = (pod: string, attachable: boolean): Workload["pods"][number] =>
+  ({ pod, version: "", node: "", phase: "Running", status: "no_sidecar", covered_by: null, attachable, problem: "none", hint: "kubectl x", last_seen: null, sidecar: null });
+
 const ROWS = buildCoverage(
-  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [{ pod: "shop-1", version: "", node: "", phase: "Running", status: "no_sidecar", covered_by: null, problem: "none", hint: "kubectl x", last_seen: null, sidecar: null }] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 }, { covered_by: { sidecar: 1, agent: 2, other: 0 } })],
+  [workload("shop", { profiled: 8, no_sidecar: 2 }, { pods: [podWithoutSidecar("shop-0", false), podWithoutSidecar("shop-1", true)] }), workload("batch", { no_sidecar: 5 }, { profiling_expected: false, namespace: "jobs" }), workload("cart", { profiled: 3 }, { covered_by: { sidecar: 1, agent: 2, other: 0 } })],
   sidecars([["eu", "prod", "shop", "sidelight 1", 6, 10], ["eu", "prod", "shop", "sidelight 2", 2, 5], ["us", "lab", "vm", "sidelight 1", 4, 5], ["us", "lab", "gone", "sidelight 1", 1, 5000]]),
 );
 

@@ -80,7 +80,7 @@ class AgentRegistry:
         """
         status, going = poll.status, (CaptureState.SAMPLING, CaptureState.UPLOADING)
         active = next((report.capture for report in poll.reports if report.state in going), "")
-        agent = Agent(status, now, active, dedicated_capture)
+        agent = Agent(status, now, active, dedicated_capture or status.only_capture)
         self._make_room_in_pod(agent, is_waiting)
         self._remove(status.agent)
         self._add(agent)
@@ -318,8 +318,10 @@ def agents_to_json(agents: Iterable[Agent]) -> dict[str, object]:
 
 def agent_to_json(agent: Agent) -> dict[str, Any]:
     """Encode a sidecar as JSON; `last_seen` is in Unix seconds."""
+    status = agent.status.to_json()
+    del status["only_capture"]  # `dedicated_capture` says it
     return {
-        **agent.status.to_json(),
+        **status,
         "last_seen": agent.last_seen,
         "active_capture": agent.active_capture,
         "dedicated_capture": agent.dedicated_capture,

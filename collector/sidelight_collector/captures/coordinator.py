@@ -222,7 +222,6 @@ class CaptureCoordinator:
             timeout_seconds = 0.0 if self.is_closed else min(timeout_seconds, self._poll_timeout_seconds)
             wait = partial(self._polls.wait, get_pod_suffix(name), timeout_seconds, is_disconnected)
             return await respond_to_node_agent(self._active, name, wait, self._clock)
-        dedicated_capture = dedicated_capture or poll.status.only_capture
         agent = self._agents.record_poll(poll, now, dedicated_capture, self._polls.is_waiting)
         unknown_ids = [
             one for one in [await self._record_report(name, report) for report in poll.reports] if one

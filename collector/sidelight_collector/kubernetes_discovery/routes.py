@@ -164,6 +164,7 @@ def _pod_to_json(coverage: PodCoverage) -> dict[str, Any]:
         "phase": pod.phase,
         "status": coverage.state,
         "covered_by": coverage.covered_by,
+        "attachable": coverage.state is CoverageState.NO_SIDECAR and pod.inject_label != "false",
         "problem": coverage.problem,
         "hint": coverage.hint,
         "last_seen": None if coverage.last_seen is None else _format_time(coverage.last_seen),

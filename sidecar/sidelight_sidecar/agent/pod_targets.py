@@ -151,7 +151,7 @@ class PodTargets:
         return proc.pod, self._targets[proc.pod.pod_uid]
 
     def is_profiled(self, pod: str) -> bool:
-        """Return whether a pod (NAMESPACE/NAME) is profiled because it asks, and not for one capture."""
+        """Return whether a pod (NAMESPACE/NAME) is profiled because it asks."""
         return pod in self._profiled
 
     def explain_empty(self, procs: Sequence[Proc]) -> HealthIssue | None:

@@ -1960,6 +1960,8 @@ export interface components {
              * @enum {string|null}
              */
             readonly covered_by: "sidecar" | "agent" | "other" | null;
+            /** @description Whether the pod has no sidecar and does not opt out, so that a capture with `attach` may reach it. */
+            readonly attachable: boolean;
             readonly problem: string;
             /** @description What to do. */
             readonly hint: string;
@@ -8069,6 +8071,7 @@ export interface operations {
                      *               "phase": "Running",
                      *               "status": "no_sidecar",
                      *               "covered_by": null,
+                     *               "attachable": true,
                      *               "problem": "shop-7d9f-x2 has no sidecar",
                      *               "hint": "Label its namespace or its pod template sidelight.dev/inject=true, then: kubectl -n shop rollout restart deployment/shop",
                      *               "last_seen": null,
@@ -8081,6 +8084,7 @@ export interface operations {
                      *               "phase": "Running",
                      *               "status": "profiled",
                      *               "covered_by": "sidecar",
+                     *               "attachable": false,
                      *               "problem": "",
                      *               "hint": "",
                      *               "last_seen": "2026-11-21T09:30:30Z",

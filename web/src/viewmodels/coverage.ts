@@ -44,7 +44,7 @@ export interface CoverageRow {
   readonly lastSeen: number | null;
   readonly problem: string;
   readonly hint: string;
-  /** A pod without a sidecar, to which one can be attached. */
+  /** A pod without a sidecar that does not opt out; empty if there is none. */
   readonly attachablePod: string;
 }
 
@@ -73,7 +73,7 @@ export function buildCoverage(workloads: readonly Workload[], sidecars: Sidecars
       key: `${workload.namespace} ${workload.kind} ${workload.workload} ${workload.service}`,
       namespace: workload.namespace, workload: workload.workload, kind: workload.kind, service: workload.service, isExpected: workload.profiling_expected,
       pods: { total, profiled, starting, stale, dead, no_sidecar }, byAgent: workload.covered_by.agent, ...describeSidecars(sidecars, own),
-      problem: worst?.problem ?? "", hint: worst?.hint ?? "", attachablePod: workload.pods.find(({ status }) => status === "no_sidecar")?.pod ?? "",
+      problem: worst?.problem ?? "", hint: worst?.hint ?? "", attachablePod: workload.pods.find(({ attachable }) => attachable)?.pod ?? "",
     };
   });
   // They are of one cluster, which only sidecars name.

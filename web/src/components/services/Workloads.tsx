@@ -59,7 +59,7 @@ export function ServicePods({ service, refreshCount }: { service: string; refres
                 <td><bdi>{workload.namespace}/{workload.workload}</bdi></td>
                 <td><bdi>{pod.version}</bdi></td>
                 <td>{pod.problem === "" ? strings.podStatus(pod.status, pod.covered_by) : `⚠ ${pod.problem}`}</td>
-                <td>{pod.hint}{pod.status !== "finished" && <>{" "}<button type="button" class="flat" onClick={() => openCapture({ service, pods: [pod.pod], attach: pod.status === "no_sidecar" })}>{strings.capture}<span class="unseen">{" "}{pod.pod}</span></button></>}</td>
+                <td>{pod.hint}{pod.status !== "finished" && (pod.status !== "no_sidecar" || pod.attachable) && <>{" "}<button type="button" class="flat" onClick={() => openCapture({ service, pods: [pod.pod], attach: pod.status === "no_sidecar" })}>{strings.capture}<span class="unseen">{" "}{pod.pod}</span></button></>}</td>
               </tr>
             )))}
           </Table>
