@@ -123,7 +123,8 @@ async def test_what_a_new_call_runs_is_new_even_with_one_sample() -> None:
 
 def build_tree(level: list[int], a: list[int], b: list[int]) -> CallTree:
     names = [f"f{at}" for at in range(len(level))]
-    return CallTree(names, level, range(len(level)), (a, b), (a, b), (), len(level), 0)
+    levels, sides = np.array(level, np.int64), [np.array(side, np.int64) for side in (a, b)]
+    return CallTree(names, levels, np.arange(len(level)), sides, sides, np.array([], np.int64), len(level), 0)
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
 
     def whole(collector: Collector) -> int:
         known = [manifest.read(collector.store, day).manifest for day in days]
-        return sum(block.bytes for one in known for block in one.blocks)
+        return sum(block.bytes for one in known for block in (*one.blocks, *one.live_rollups))
 
     def levels(most_bytes: int) -> list[Resolution | None]:
         collector = Collector(
@@ -253,8 +253,9 @@ def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
         return [resolution_of(blocks[0]) if blocks else None for blocks in found]
 
     size = whole(everything)
-    (block,) = manifest.read(everything.store, FIRST).manifest.blocks
-    raw = block.parts["profiles"] + block.parts["samples"]
+    of_first = manifest.read(everything.store, FIRST).manifest
+    (block,), (rollup,) = of_first.blocks, of_first.live_rollups
+    raw = block.parts["profiles"] + block.parts["samples"] + rollup.bytes
     # Sizes differ a little from day to day, as ids do.
     assert levels(size + 200) == [Resolution.WINDOW] * 4
     assert levels(size - raw // 2) == [Resolution.HOUR, *[Resolution.WINDOW] * 3]

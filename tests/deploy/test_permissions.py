@@ -1,6 +1,7 @@
 """The capabilities that the chart gives are what it takes to sample, no more and no less."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,9 @@ def test_the_agents_capabilities_are_enough_for_a_process_in_a_user_namespace():
             done = _sample(int(pid), _capabilities("agent", "agent"))
             assert done.stdout == "sampled\n", done.stderr
         finally:
+            # `--kill-child` does not outlast a change of user.
+            for child in Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
             parent.kill()
 
 
