@@ -10,7 +10,7 @@ import { pathKeyName } from "../flamegraph/tree/focus.ts";
 import { change, place } from "../lib/location.ts";
 import { dataQualityNotices } from "../viewmodels/dataQualityNotices.ts";
 import { percent, short, confidenceLabel } from "../lib/numbers.ts";
-import { shareOrZero } from "../lib/quantities.ts";
+import { shareColumn } from "../lib/quantities.ts";
 import { count } from "../strings/counts.ts";
 import { StackComposition } from "../components/depth/StackComposition.tsx";
 import { Link } from "../components/ui/Controls.tsx";
@@ -156,7 +156,7 @@ function DepthRow({ side, name }: { side: DepthSide; name: string }) {
       <th scope="row"><bdi>{name}</bdi></th>
       <td class="number">{side.mean === null ? "–" : side.mean.toFixed(2)}</td>{integer(side.p50)}{integer(side.p95)}{integer(side.p99)}
       <td class="number">{side.max === null ? "–" : count(side.max)}{truncated > 0 && <span title={strings.deeperStacksWereTruncated}>+</span>}</td>
-      <td class="number">{shareOrZero(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
+      <td class="number">{shareColumn(truncated)}</td>{integer(side.samples_at.reduce((all, value) => all + value, 0))}
     </tr>
   );
 }
