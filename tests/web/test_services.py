@@ -20,7 +20,7 @@ from sidelight_model.window import Window
 from tests.processes import Collector, collector, eventually
 from tests.web.conftest import Open
 from tests.web.profiles import PERIOD_NS, WELL, make_window_id
-from tests.web.rules import violations_in_both_themes
+from tests.web.rules import FRAMES, violations_in_both_themes
 
 SERVICES = 3_000
 
@@ -170,9 +170,12 @@ def test_late_filters_move_nothing(shop: str, open_page: Open) -> None:
     page = open_page("about:blank")
     held: list[Route] = []
     page.route("**/api/v1/labels**", lambda route: held.append(route))
-    page.goto(shop)
+    # What else comes late has a place of its own, which may change the width of columns.
+    with page.expect_response("**/api/v1/deploys?**"), page.expect_response("**/api/v1/workloads**"):
+        page.goto(shop)
     rows = page.locator(".services tbody")
     expect(rows).to_be_visible()
+    page.evaluate(FRAMES)
     eventually("filters ask for their labels", lambda: page.evaluate("true") and len(held) == 3)
     before = rows.bounding_box()
     for each in held:
