@@ -195,10 +195,10 @@ def count_spooled(node: Node, agents: Release) -> int:
 
 
 def list_sampled(node: Node, agents: Release) -> list[int]:
-    """The pids that the agent samples; none while it is not ready."""
+    """The pids that the agent samples; none while it is not ready, has no address or is one of two."""
     try:
         return list(json.loads(ask_agent(node, agents, "/readyz"))["pids"])
-    except OSError:
+    except (OSError, KeyError, ValueError):
         return []
 
 
