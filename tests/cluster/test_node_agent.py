@@ -169,7 +169,12 @@ def install(release: Release, agents: Release, window_seconds: int) -> None:
 
 def find_agent(node: Node, agents: Release) -> Json:
     path = f"/api/v1/namespaces/{agents.namespace}/pods?labelSelector=app.kubernetes.io/component=agent"
-    [pod] = node.get(path)["items"]
+
+    def only() -> list[Json]:
+        found = list(node.get(path)["items"])
+        return found if len(found) == 1 else []
+
+    [pod] = eventually("there is one agent, and none that is being deleted", only, 60, 0.3)
     return dict(pod)
 
 
@@ -195,10 +200,10 @@ def count_spooled(node: Node, agents: Release) -> int:
 
 
 def list_sampled(node: Node, agents: Release) -> list[int]:
-    """The pids that the agent samples; none while it is not ready, has no address or is one of two."""
+    """The pids that the agent samples; none while it is not ready or has no address."""
     try:
         return list(json.loads(ask_agent(node, agents, "/readyz"))["pids"])
-    except (OSError, KeyError, ValueError):
+    except (OSError, KeyError):
         return []
 
 
