@@ -207,8 +207,13 @@ async def run_sampling(
             try:
                 own_sampler = samplers.get(own.mode)
             except SamplingError as error:
-                # The mode of a pod's annotation needs what is not installed here.
-                _log.warning("another mode is used", mode=own.mode, problem=error.message, hint=error.hint)
+                _log.warning(
+                    "the mode of a pod's annotation cannot be used here",
+                    mode=own.mode,
+                    used=sampler.mode,
+                    problem=error.message,
+                    hint=error.hint,
+                )
                 own_sampler = sampler
             return SamplerContext(
                 own_sampler,

@@ -56,7 +56,7 @@ test("a point is in the cell that is drawn there", () => {
   for (const [rows, columns, width] of [[3, 10, 800], [100, 130, 320], [1, 1, 300]] as const) {
     const of = geometry(rows, columns, width);
     assert.ok(of.wide >= 4 && of.high >= 24);
-    assert.ok(of.gutter >= 120, "pods of two releases are told apart");
+    assert.ok(of.gutter >= 120, "names of pods of two releases differ where they are cut");
     for (const [row, column] of [[0, 0], [rows - 1, columns - 1], [rows >> 1, columns >> 1]]) {
       const cell = { row, column };
       assert.deepEqual(cellsAt(of, rows, columns, of.gutter + (column + 0.5) * of.wide, of.top + (row + 0.5) * of.high), { from: cell, to: cell });

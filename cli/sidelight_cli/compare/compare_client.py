@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sidelight_cli.collector_api import (
-    CollectorApiClient,
-)
+from sidelight_cli.collector_api import CollectorApiClient
 from sidelight_cli.collector_errors import NOT_A_COLLECTOR_HINT, CollectorUnreachable, RequestRefused
 from sidelight_cli.compare.comparison_model import ComparisonVerdict, parse_verdict
 from sidelight_cli.compare.settings import BASES, CompareSettings

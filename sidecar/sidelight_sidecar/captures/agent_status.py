@@ -47,7 +47,7 @@ class NodeAgentNotice:
         if self._agent:
             _log.info("this sidecar samples the pod, and the node agent leaves it alone", agent=self._agent)
         else:
-            _log.info("there is no node agent beside this sidecar any more")
+            _log.info("no node agent runs beside this sidecar any more")
 
 
 def build_static_fields(

@@ -378,7 +378,7 @@ class Attacher:
         if pods and all(pod.inject_label == "false" for pod in pods):
             return CannotAttach(
                 f"the pods of {capture_request.service} without a sidecar have the label {INJECT}=false",
-                hint="Their owner opts out: ask for another value of the label.",
+                hint="The label excludes them from captures: ask their owner to remove it.",
             )
         other_namespaces = sorted(
             {pod.namespace for pod in pods if not self._policy.allows_namespace(pod.namespace)}
@@ -426,7 +426,7 @@ def _make_disabled_error() -> CannotAttach:
     return CannotAttach(
         "sidecars are not attached here",
         hint="Start the collector with --kubernetes and --attach-namespaces. Where no node agent runs, it "
-        "also needs --attach-image and --attach-collector-url; the chart's kubernetes.attach=true sets all.",
+        "also needs --attach-image and --attach-collector-url (the chart's kubernetes.attach).",
     )
 
 

@@ -92,7 +92,8 @@ def _iter_usable(context: QueryContext, query: WindowQuery) -> Iterator[tuple[Se
 
 def _number_segments(windows: SelectedWindows, refs: list[SegmentRef]) -> pa.Table:
     """Return the common columns, with `segment` as an index into `refs`."""
-    places = pa.array([refs.index(ref) for ref in windows.segments], pa.int32())
+    place_of = {ref: place for place, ref in enumerate(refs)}
+    places = pa.array([place_of[ref] for ref in windows.segments], pa.int32())
     rows = windows.table.select(_COLUMNS)
     segments = places.take(combine_chunks(rows["segment"]))
     return rows.set_column(rows.schema.get_field_index("segment"), ROW_SCHEMA.field("segment"), segments)
