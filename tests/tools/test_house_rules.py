@@ -29,6 +29,8 @@ WORDS_THAT_SAY_NOTHING = {
     "info",
     "misc",
 }
+NO_METHODS = ("depth_comparison", "design", "rate_estimates")
+"""Modules that only arrange the data of the methods."""
 GENERATED = [ROOT / "web/src/api/schema.ts"]
 """Written by a program: nobody reads them from top to bottom."""
 SOURCES = [
@@ -50,6 +52,21 @@ def test_no_module_is_longer_than_a_reader_can_hold():
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
     }
     assert long == {}
+
+
+def test_modules_of_statistics_are_short_and_their_methods_cite_a_source():
+    folder = ROOT / "collector/sidelight_collector/statistics"
+    texts = {path: path.read_text() for path in folder.rglob("*.py")}
+    assert not [str(path) for path, text in texts.items() if len(text.splitlines()) >= 200]
+    methods = {
+        path.stem: text
+        for path, text in texts.items()
+        if path.parent.name in ("inference", "depths") and path.stem not in ("__init__", *NO_METHODS)
+    }
+    assert methods
+    assert not [
+        name for name, text in methods.items() if not re.search(r"\b(18|19|20)\d\d\b", text.split('"""')[1])
+    ]
 
 
 def test_no_module_is_named_by_a_word_that_says_nothing():

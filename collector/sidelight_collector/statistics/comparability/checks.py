@@ -19,10 +19,10 @@ from sidelight_collector.statistics.comparability.sampling_checks import (
     check_rate,
     check_reader,
     check_sampler,
-    check_states,
     check_truncation,
 )
 from sidelight_collector.statistics.comparability.sampling_summary import CheckContext, SamplingSummary
+from sidelight_collector.statistics.comparability.state_checks import check_states
 
 
 def run_checks(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> list[CheckResult]:

@@ -1,4 +1,4 @@
-"""Checks of how the sides were sampled: mode, states, releases, coverage and rate."""
+"""Checks of how the sides were sampled: mode, releases, coverage and rate."""
 
 from __future__ import annotations
 
@@ -23,19 +23,10 @@ from sidelight_collector.statistics.comparability.sampling_summary import (
     SamplingSummary,
     list_minor_versions,
 )
-from sidelight_collector.statistics.remedies import CHANGE_DEPLOYMENT, FOLD_LINES, USE_CPU_TIME
-from sidelight_model.counts import FURTHER_STATES, WAIT_REASONS, ProfileType
+from sidelight_collector.statistics.remedies import CHANGE_DEPLOYMENT, FOLD_LINES
 
 MAX_COVERAGE_DIFFERENCE: Final = 0.1
 MAX_TRUNCATION_DIFFERENCE: Final = 0.005
-REQUIRED_STATES: Final = {
-    ProfileType.CPU: "running",
-    ProfileType.WALL: "idle",
-    ProfileType.GIL: "gil",
-    ProfileType.GIL_WAIT: "gil_wait",
-    ProfileType.OFF_CPU: "idle",
-}
-"""The state without whose samples a profile type reads too low."""
 FALLBACK_MODES: Final = frozenset(("command", "nonblocking"))
 """Modes whose stacks cannot be compared with those of other modes."""
 
@@ -59,54 +50,6 @@ def check_mode(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
                 text = f"{sides}: stacks of {join_values(modes)} are no match for the others'."
                 return replace(make_mismatch("mode", text, result.hint), severity=CheckSeverity.BLOCKING)
     return result
-
-
-def check_states(a: SamplingSummary, b: SamplingSummary, context: CheckContext) -> CheckResult:
-    def describe_states(side: SamplingSummary) -> str:
-        missing = ", no ".join(sorted(side.missing_states))
-        return (f"no {missing}" if missing else "all recorded") if side.windows else ""
-
-    in_a, in_b = describe_states(a), describe_states(b)
-    if not in_a or not in_b:
-        return make_unreported("states", in_a, in_b)
-    required_state = REQUIRED_STATES.get(context.kind)
-    blind = [name for name, side in zip("AB", (a, b), strict=True) if required_state in side.missing_states]
-    if blind:
-        text = (
-            f"{' and '.join(blind)} recorded no {required_state} samples, without which "
-            f"{context.kind} reads too low"
-        )
-        hint, remedy = (
-            "Compare CPU time (type=cpu), or sample with the sidecar's extension: py-spy does not record it.",
-            USE_CPU_TIME,
-        )
-        if context.kind is ProfileType.GIL_WAIT:
-            hint = "Give the sidecar the capability DAC_READ_SEARCH, or compare CPU time (type=cpu)."
-        if context.kind is ProfileType.CPU:
-            hint, remedy = "Compare wall time (type=wall): the client sent no CPU time.", CHANGE_DEPLOYMENT
-        return CheckResult(
-            "states", CheckState.MISMATCH, CheckSeverity.BLOCKING, "states_missing", text, hint, remedy
-        )
-    if in_a == in_b:
-        return make_match("states", f"{in_a} on both sides")
-    different = {*a.missing_states} ^ {*b.missing_states}
-    if different <= {*WAIT_REASONS}:
-        old = "A" if different & {*a.missing_states} else "B"
-        return make_match("states", f"{old} does not record all reasons of waits, which does not matter here")
-    if "gil_wait" in different and different <= {"gil_wait", *WAIT_REASONS}:
-        old = "A" if "gil_wait" in a.missing_states else "B"
-        text = f"the idle time of {old} includes threads that waited for the GIL"
-        if context.kind not in (ProfileType.WALL, ProfileType.OFF_CPU):
-            return make_match("states", f"{text}, which does not matter here")
-        return make_mismatch("states", text, "Give both sides' sidecars the capability DAC_READ_SEARCH.")
-    if "cpu_wait" in different and different <= {*FURTHER_STATES}:
-        old = "A" if "cpu_wait" in a.missing_states else "B"
-        text = f"the CPU time of {old} includes threads that waited for a CPU"
-        return make_mismatch("states", text, "Bring both sides to one release of the sidecar.")
-    text = f"A {in_a}, B {in_b}: types that need what is missing read too low."
-    if context.kind is ProfileType.CPU:
-        return make_mismatch("states", text, "Sample both sides with the sidecar's extension.")
-    return make_mismatch("states", text, "Compare CPU time (type=cpu).", USE_CPU_TIME)
 
 
 def check_sampler(a: SamplingSummary, b: SamplingSummary) -> CheckResult:
