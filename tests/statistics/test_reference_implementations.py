@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
+from sidelight_collector.statistics.depths.depth_comparison import compare_depths
+from sidelight_collector.statistics.depths.quantile_shift import QUANTILES, _EmpiricalDistribution
 from sidelight_collector.statistics.inference.autocorrelation import build_cosines
-from sidelight_collector.statistics.inference.cluster_variance import estimate_variance
+from sidelight_collector.statistics.inference.cluster_variance import compute_df, estimate_variance
+from sidelight_collector.statistics.inference.counting_noise import compute_counting_variances
 from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_collector.statistics.inference.effect_size import compute_effects
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
 from sidelight_collector.statistics.inference.fieller import compute_fieller_interval
+from sidelight_collector.statistics.inference.power import advise_sample_size
 from sidelight_collector.statistics.inference.residuals import compute_residuals
+from sidelight_collector.statistics.inference.sample_shares import estimate_share
 from sidelight_collector.statistics.inference.shrinkage import (
     _digamma,
     _trigamma,
@@ -27,6 +32,7 @@ from sidelight_collector.statistics.inference.student_t import (
     t_quantile,
     two_sided_p_value,
 )
+from tests.statistics.sides import even, judge, pods, side
 
 F64 = NDArray[np.float64]
 SEEDS = st.integers(0, 10_000)
@@ -77,6 +83,124 @@ def test_ends_of_fiellers_interval_solve_its_equation(
     inside = np.linspace(0, 50, 2001)
     holds = (b - inside * a) ** 2 < square_b + inside**2 * square_a
     assert ((inside > ends[0] - 1e-9) & (inside < ends[1] + 1e-9))[holds].all()
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[int], list[float]]:
+    """Levels in pre-order, and a p-value of each node."""
+    levels = [0]
+    for _ in range(draw(st.integers(0, 30))):
+        levels.append(draw(st.integers(1, levels[-1] + 1)))
+    p = st.sampled_from([1e-9, 1e-6, 1e-4, 0.001, 0.01]) | st.floats(0.02, 1)
+    return levels, draw(st.lists(p, min_size=len(levels), max_size=len(levels)))
+
+
+def reject_from_the_root(levels: list[int], p: list[float], level: float) -> set[int]:
+    """Bogomolov et al. (2021) by recursion, with scipy's step-up rule; a subtree's p is that of Simes."""
+
+    def subtree(node: int) -> list[int]:
+        end = next((at for at in range(node + 1, len(levels)) if levels[at] <= levels[node]), len(levels))
+        return list(range(node, end))
+
+    def simes(node: int) -> float:
+        """Simes: the least of Benjamini and Hochberg's q-values of all nodes below."""
+        return float(stats.false_discovery_control([p[at] for at in subtree(node)], method="bh").min())
+
+    def test_family(nodes: list[int], level: float) -> set[int]:
+        q = stats.false_discovery_control([simes(node) for node in nodes], method="bh")
+        kept = [node for node, value in zip(nodes, q.tolist(), strict=True) if value <= level]
+        found: set[int] = set()
+        for node in kept:
+            share = level * len(kept) / len(nodes)
+            if p[node] <= share:
+                found.add(node)
+            children = [at for at in subtree(node)[1:] if levels[at] == levels[node] + 1]
+            if children:
+                found |= test_family(children, share)
+        return found
+
+    return test_family([0], level)
+
+
+@settings(max_examples=200)
+@given(trees())
+def test_call_paths_are_rejected_as_by_a_recursion_with_scipys_step_up_rule(
+    tree: tuple[list[int], list[float]],
+) -> None:
+    """Steps of the p-values count as up to a quarter more, so the answer lies between two levels."""
+    levels, p = tree
+    found = set(np.flatnonzero(tree_rejections(np.array(levels), np.array(p), 0.05)).tolist())
+    assert reject_from_the_root(levels, [min(1.25 * each, 1.0) for each in p], 0.05) <= found
+    assert found <= reject_from_the_root(levels, p, 0.05)
+
+
+@given(st.floats(1, 1e5), st.floats(1, 1e5), st.integers(0, 10**5), st.integers(1, 10**5))
+def test_counting_noise_is_that_of_the_chi_squared_test_of_scipy(
+    exposure_a: float, exposure_b: float, count_a: int, count_b: int
+) -> None:
+    """Two Poisson counts, tested as if their rates were equal; one more sample is counted for each rate."""
+    exposure, counts = np.array([exposure_a, exposure_b]), np.array([count_a, count_b], float)
+    residuals = [
+        compute_residuals(side(np.full((1, 1), of)), np.full((1, 1, 1), count))
+        for of, count in zip(exposure, counts, strict=True)
+    ]
+    found = compute_counting_variances(*residuals, counts[:1], counts[1:])
+    pooled = sum(float(of[0]) for of in found) - float((1 / exposure**2).sum())
+    square = float(counts[1] / exposure[1] - counts[0] / exposure[0]) ** 2 / pooled
+    expected = stats.chisquare(counts, counts.sum() * exposure / exposure.sum()).statistic
+    assert square == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@given(SEEDS, st.integers(2, 40))
+def test_degrees_of_freedom_of_two_samples_are_those_of_welchs_test_by_scipy(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(0, 1, count), rng.normal(0, 2, count + 3)
+    parts = [of.var(ddof=1) / len(of) for of in (a, b)]
+    squares = sum(part**2 / (len(of) - 1) for part, of in zip(parts, (a, b), strict=True))
+    found = compute_df(np.array([sum(parts)]), np.array([squares]))
+    assert found[0] == pytest.approx(stats.ttest_ind(a, b, equal_var=False).df)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(2, 12))
+def test_the_same_pods_at_different_rates_are_compared_as_by_the_paired_test_of_scipy(
+    seed: int, count: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    rates = rng.uniform(0.8, 1.2, (2, count))
+    rates[1] *= rates[0].mean() / rates[1].mean()
+    rates[1] += 1e-3
+    cells = [np.repeat(60 * own[:, None], 16, 1)[None] for own in rates]
+    _, result = judge(*cells, same_pods=True)
+    expected = stats.ttest_rel(rates[1], rates[0])
+    assert result.p[0] == pytest.approx(expected.pvalue, rel=0.01)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(2, 8))
+def test_the_detectable_change_solves_its_equation_as_by_scipy(seed: int, count: int) -> None:
+    """B's errors grow with its rate, so the change is on both sides of the equation."""
+    _, found = judge(pods(seed, count, spread=0.02), pods(seed + 1, count, spread=0.02))
+    rate, needed = float(found.baseline[0]), float(found.required_errors[0])
+    share_a = float(found.variance_a[0] / (found.variance_a[0] + found.variance_b[0]))
+    variance = float(found.variance[0])
+
+    def lack(rise: float) -> float:
+        return rise * rate - needed * np.sqrt(variance * (share_a + (1 - share_a) * (1 + rise) ** 2))
+
+    expected = optimize.brentq(lack, 0, 1e3)
+    assert float(found.min_detectable_effect[0]) == pytest.approx(expected, rel=1e-6)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(2, 8))
+def test_a_share_of_equally_many_samples_of_each_pod_has_the_interval_of_scipy(seed: int, count: int) -> None:
+    shares = np.random.default_rng(seed).uniform(0.3, 0.7, count)
+    samples = np.full((count, 1), 1e6)
+    found = estimate_share(side(samples), samples * shares[:, None], float(samples.sum()))
+    expected = stats.ttest_1samp(shares, 0).confidence_interval(0.95)
+    assert found.low == pytest.approx(max(expected.low, 0))
+    assert found.high == pytest.approx(min(expected.high, 1))
 
 
 def draw_side(rng: np.random.Generator, pods: int, blocks: int) -> tuple[SideMatrix, F64]:
@@ -164,3 +288,70 @@ def test_the_usual_variance_is_the_most_likely_one_by_scipy() -> None:
     best = np.exp(optimize.minimize(negative_likelihood, np.log([0.01, 5.0]), method="Nelder-Mead").x)
     assert found.rate_factor == pytest.approx(best[0], rel=0.05)
     assert found.df == pytest.approx(best[1], rel=0.35)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(1, 30), st.integers(20, 400))
+def test_the_largest_gap_of_depths_is_that_of_kolmogorov_and_smirnov_by_scipy(
+    seed: int, deepest: int, size: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    depths = np.arange(1, deepest + 1)
+    samples = [rng.choice(depths, size=size + 10 * at, p=rng.dirichlet(np.ones(deepest))) for at in (0, 1)]
+    cells = [np.bincount(of, minlength=deepest + 1)[1:, None, None].astype(float) for of in samples]
+    design = build_design(even(1, 1), even(1, 1))
+    found = compare_depths(design, depths, *cells)
+    assert found is not None
+    assert abs(found.gap.gap) == pytest.approx(stats.ks_2samp(*samples, method="asymp").statistic)
+    for quantile, p in enumerate(QUANTILES):
+        expected = np.quantile(samples[0], p, method="inverted_cdf")
+        assert found.quantiles.baseline[quantile] == pytest.approx(expected)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(30, 3000), st.sampled_from(QUANTILES[:2]))
+def test_intervals_of_quantiles_are_those_of_order_statistics_by_scipy(
+    seed: int, size: int, p: float
+) -> None:
+    """Woodruff's interval by a normal approximation, scipy's by the binomial distribution of ranks."""
+    samples = np.random.default_rng(seed).permutation(size).astype(float)
+    share = np.arange(1, size + 1) / size
+    found = _EmpiricalDistribution(np.arange(size), share, share * (1 - share) / size)
+    expected = stats.quantile_test(samples, q=p * size, p=p).confidence_interval(0.95)
+    low, high = found.quantile_interval(p, 1.96)
+    # In ranks; the highest quantiles of few samples have no upper end.
+    ranks = 2 + 0.15 * np.sqrt(size * p * (1 - p))
+    assert low == pytest.approx(expected.low, abs=ranks)
+    assert high == pytest.approx(np.nan_to_num(expected.high, nan=size), abs=ranks)
+
+
+@given(st.integers(200, 10**5), st.integers(200, 10**5))
+def test_the_band_around_the_gap_is_the_critical_value_of_kolmogorov_by_scipy(a: int, b: int) -> None:
+    """Half of each side's samples are deeper; then all their shares are as uncertain as possible."""
+    cells = [np.full((2, 1, 1), float(2 * of)) for of in (a, b)]
+    found = compare_depths(build_design(even(1, 1), even(1, 1)), np.array([1, 2]), *cells)
+    assert found is not None
+    expected = stats.kstwobign.ppf(0.95) * np.sqrt(1 / (4 * a) + 1 / (4 * b))
+    assert found.gap.high - found.gap.gap == pytest.approx(expected, rel=0.01)
+
+
+@settings(max_examples=30)
+@given(SEEDS, st.integers(2, 6))
+def test_the_pods_that_would_do_have_the_power_of_the_noncentral_t_of_scipy(seed: int, count: int) -> None:
+    """Pods that differ and never vary in time; without the pods they have, the least number that does."""
+    a, b = (np.repeat(pods(seed + at, count, spread=0.04)[:, :, :1], 16, 2) for at in (0, 1))
+    design, effects = judge(a, b)
+    advice = advise_sample_size(effects, design)
+    assume(advice is not None and advice.pods is not None and advice.pods <= 16)
+    assert advice is not None
+    assert advice.pods is not None
+    each = float(effects.variance[0]) * count / 2
+    target = design.min_effect / (1 + design.min_effect) * float(effects.baseline[0])
+
+    def power(pods_a_side: int) -> float:
+        df = 2 * pods_a_side - 2
+        noise = np.sqrt(each * 2 / pods_a_side / stats.chi2.median(df) * df)
+        return float(stats.nct.sf(stats.t.ppf(0.975, df), df, target / noise))
+
+    assert power(advice.pods) > 0.75
+    assert power(advice.pods - 1) < 0.85
