@@ -32,12 +32,9 @@ Edits = Sequence[tuple[str, str]]
 _WRAPPERS: Final = "".join(
     f"def layer_{at}() -> None:\n    {f'layer_{at - 1}()' if at else 'work()'}\n\n\n" for at in range(10)
 )
-_HEAVY: Final = ("ITERATIONS = 40", "ITERATIONS = 120")
 PLANTED: Final[Mapping[str, Edits]] = {
     "base": (),
-    "heavy": (_HEAVY,),
-    "heavy_equal": (_HEAVY,),
-    "heavy_half_more": (_HEAVY, ("range(36)", "range(54)")),
+    "half_more": (("range(36)", "range(54)"),),
     "more": (("range(12)", "range(23)"),),
     "equal": (),
     "double": (("range(12)", "range(132)"),),
@@ -60,8 +57,8 @@ PLANTED: Final[Mapping[str, Edits]] = {
     ),
 }
 """What each version has that `base` has not: `more` takes 8 % more CPU, all in `tax`; `double` twice as much;
-`less` 8 % less, in `search`; `new` has a function of its own that takes 4 %; `heavy` takes three times as
-much, and `heavy_half_more` half more than that in `price`."""
+`half_more` half more in `price`; `less` 8 % less, in `search`; `new` has a function of its own that takes
+4 %."""
 
 
 def source(edits: Edits) -> str:
