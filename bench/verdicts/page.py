@@ -15,10 +15,12 @@ class Table:
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    note: str = ""
 
     def text(self) -> str:
         lines = [self.head, ["---"] * len(self.head), *self.rows]
-        return f"## {self.title}\n\n" + "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        return "\n\n".join(part for part in (f"## {self.title}", table, self.note) if part) + "\n"
 
 
 def format_share(part: float) -> str:

@@ -24,6 +24,9 @@ DAY: Final = round(DAY_SECONDS / SECONDS)
 """The number of windows in a day."""
 WAITING: Final = ("SyncWorker.wait (", "_worker (concurrent/", "EpollSelector.select (")
 """Functions that wait: their samples are runnable threads that had no CPU, and follow contention."""
+LOAD_SHARE: Final = 0.3
+"""The part of a recording with the least load and the one with the most: two loads that differ by three."""
+LOAD_WINDOWS: Final = 9
 GROWING: Final = ("counted (feed.py)",)
 """A request whose cost grows during the recording, with the items that were posted: a real change."""
 
@@ -42,9 +45,9 @@ class Grid:
     samples: F64
     names: tuple[str, ...]
 
-    def cut(self, pods: I64, windows: slice, basis: Basis) -> Windows:
-        exposure = (self.requests if basis is Basis.PER_REQUEST else self.watched)[pods, windows]
-        return Windows(exposure, self.samples[:, pods, windows], len(self.names), SECONDS)
+    def cut(self, pods: I64, windows: slice | I64, basis: Basis) -> Windows:
+        exposure = (self.requests if basis is Basis.PER_REQUEST else self.watched)[pods][:, windows]
+        return Windows(exposure, self.samples[:, pods][:, :, windows], len(self.names), SECONDS)
 
 
 def build_grid(recording: Recording) -> Grid:
@@ -92,6 +95,16 @@ def draw_sides(grid: Grid, pods: int, basis: Basis, rng: np.random.Generator) ->
         grid.cut(order[at : at + pods], slice(start, start + length), basis)
         for at, start in ((0, first), (pods, second))
     )
+    return (a, b) if rng.random() < 0.5 else (b, a)
+
+
+def draw_loads(grid: Grid, pods: int, basis: Basis, rng: np.random.Generator) -> tuple[Windows, Windows]:
+    """Draw two sides of different pods, one from the times of least load and one from those of most."""
+    order, near = rng.permutation(len(grid.watched)), np.ones(LOAD_WINDOWS)
+    load = np.convolve(grid.requests.sum(0), near, "same") / np.convolve(grid.watched.sum(0), near, "same")
+    few = np.flatnonzero(load <= np.quantile(load, LOAD_SHARE))
+    many = np.flatnonzero(load >= np.quantile(load, 1 - LOAD_SHARE))
+    a, b = (grid.cut(order[at : at + pods], of, basis) for at, of in ((0, few), (pods, many)))
     return (a, b) if rng.random() < 0.5 else (b, a)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bench.verdicts import tables
 from bench.verdicts.page import Table, write
-from bench.verdicts.real import GROWING, WAITING, load_grid
+from bench.verdicts.real import GROWING, WAITING, draw_loads, load_grid
 from bench.verdicts.tables import Plan, record, simulate
 from bench.verdicts.trials import compare, sum_blocks
 from bench.verdicts.worlds import World, draw_program, draw_sides
@@ -75,6 +75,27 @@ def test_recordings_are_compared_without_requests_that_grow_and_functions_that_w
         waiting = sum(own[at] for at, name in enumerate(names) if name.startswith(WAITING))
         assert (waiting > 0) == with_waits
     assert record("shop", 3, Basis.PER_REQUEST, Plan(1, 3.0), 2).planted == 2
+
+
+@pytest.mark.parametrize("name", ["feed", "shop"])
+def test_recordings_have_times_whose_loads_differ_by_a_factor_of_three(name: str) -> None:
+    grid, rng = load_grid(name, with_waits=False), np.random.default_rng(1)
+    per_request = draw_loads(grid, 12, Basis.PER_REQUEST, np.random.default_rng(1))
+    over_time = draw_loads(grid, 12, Basis.COMPOSITION, rng)
+    rates = [of.exposure.sum() / at.exposure.sum() for of, at in zip(per_request, over_time, strict=True)]
+    assert max(rates) / min(rates) == pytest.approx(3, rel=0.25)
+
+
+def test_work_that_does_not_follow_load_is_called_changed_unless_load_is_equal() -> None:
+    plan = Plan()
+    tripled, equal = (replace(QUIET, load_ratio=ratio, background=0.2) for ratio in (3.0, 1.0))
+    for basis in (Basis.COMPOSITION, Basis.PER_REQUEST):
+        assert simulate(tripled, basis, plan, 2).any_changed == 2
+    assert simulate(equal, Basis.COMPOSITION, plan, 2).any_changed == 0
+
+
+def test_a_note_follows_its_table() -> None:
+    assert Table("One", ["a"], [["1"]], "Read it so.").text().endswith("| 1 |\n\nRead it so.\n")
 
 
 def test_tables_replace_what_the_file_of_results_had(tmp_path: Path) -> None:
