@@ -63,6 +63,19 @@ def test_stacks_that_are_four_frames_deeper_are_found_deeper_by_four() -> None:
     assert found.gap.depth == pytest.approx(27, abs=2)
 
 
+@pytest.mark.parametrize(("frames", "direction"), [(0.06, Direction.MINOR), (0.2, Direction.INCREASED)])
+def test_a_mean_depth_that_differs_by_less_than_a_tenth_of_a_frame_is_minor(
+    frames: float, direction: Direction
+) -> None:
+    a = np.full((2, PODS, BLOCKS), 500_000.0)
+    b = a * (1 + frames * np.array([-1.0, 1.0]))[:, None, None]
+    design = replace(designed(a, b), min_relevant=0.1)
+    found = compare_depths(design, np.array([10, 12]), a, b)
+    assert found is not None
+    assert found.mean.delta[0] == pytest.approx(frames)
+    assert found.mean.direction == (direction,)
+
+
 def test_a_tail_alone_moves_the_high_quantiles_and_not_the_median() -> None:
     depth, luck = np.arange(1, 91), np.random.default_rng(3)
     plain = bell(20, depth)

@@ -14,6 +14,11 @@ def test_no_page_has_a_banned_phrase():
     assert find_banned_in_pages() == []
 
 
+def test_comparisons_are_explained_in_a_page_that_a_developer_finishes():
+    [page] = [page for page in PAGES if page.name == "comparison.md"]
+    assert len(page.read_text(encoding="utf-8").split()) <= 2500
+
+
 def test_few_sentences_are_long():
     pages = [measure_page(page) for page in PAGES]
     assert sum(page.long_sentences for page in pages) < MAX_LONG_SHARE * sum(page.sentences for page in pages)
