@@ -29,7 +29,7 @@ PLANTED: Final = {
 }
 TITLE: Final = "# Tests of comparisons on sequential versions: results"
 HEAD: Final = (
-    "planted", "requests/s before", "after", "basis", "functions called changed", "share of `price`",
+    "planted", "requests/s answered before", "after", "basis", "functions called changed", "share of `price`",
     "interval", "first culprit", "total CPU time", "load of the machine",
 )  # fmt: skip
 
@@ -61,8 +61,8 @@ def describe(version: str, before: float, after: float, told: Mapping[str, Any])
     culprits = verdict["culprits"]["rows"]
     return (
         PLANTED[version],
-        f"{before:.0f}",
-        f"{after:.0f}",
+        f"{before:.0f} of {REQUESTS[BASELINE]:.0f}",
+        f"{after:.0f} of {REQUESTS[version]:.0f}",
         verdict["basis"],
         ", ".join(f"`{name}`" for name in changed(told)) or "none",
         f"{price['direction']}: {format_change(price['relative'])}",
