@@ -50,9 +50,9 @@ def rollouts() -> dict[str, list[Window]]:
     sides = {
         # The new version replaces the old one pod by pod.
         "rolling": [run("rolling", "v1", -60, -20), run("rolling", "v2", -40, 0, doubled=7)],
-        "canary": [run("canary", "v1", -90, 0), run("canary", "v2", -45, 0, pods=1, doubled=7)],
+        "canary": [run("canary", "v1", -180, 0), run("canary", "v2", -60, 0, pods=1, doubled=7)],
         # The old version ends when the new one starts.
-        "recreated": [run("recreated", "v1", -80, -40), run("recreated", "v2", -40, 0, doubled=7)],
+        "recreated": [run("recreated", "v1", -110, -55), run("recreated", "v2", -55, 0, doubled=7)],
     }
     return {kind: [each for of in both for each in of] for kind, both in sides.items()}
 
@@ -69,9 +69,10 @@ GROWTH = {"rolling": 1.0, "canary": 1.0, "recreated": 2 * FUNCTIONS / (FUNCTIONS
 CHANGES = ("increased", "decreased", "new", "removed")
 
 
-def ask(url: str, service: str) -> Any:
-    """The verdict on a service's versions, with nothing else given."""
-    query = urlencode({"query": f'{{service="{service}"}}'})
+def ask(url: str, service: str, **sides: str) -> Any:
+    """The verdict on a service's versions, with nothing else given but perhaps its sides."""
+    matchers = {side: f'{{version="{version}"}}' for side, version in sides.items()}
+    query = urlencode({"query": f'{{service="{service}"}}', **matchers})
     with urllib.request.urlopen(f"{url}/api/v1/verdict?{query}", timeout=60) as answer:
         return json.load(answer)["verdict"]
 
@@ -121,3 +122,7 @@ def test_first_open_answers_for_a_rolling_deploy_a_canary_and_a_recreated_servic
         assert own["relative"][0] == pytest.approx(GROWTH[kind], abs=0.1)
         assert own["relative_low"][0] < GROWTH[kind] + 0.05
         assert own["relative_high"][0] > GROWTH[kind] - 0.05
+        # The other way round there is an answer too: what grew shrinks again.
+        swapped = ask(running.url, kind, baseline="v2", comparison="v1")["functions"]
+        assert swapped["function"][0] == "step_7"
+        assert swapped["self"]["direction"][0] == "decreased"
