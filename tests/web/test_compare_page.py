@@ -461,14 +461,18 @@ def test_verdict_culprits_and_graph_are_on_the_first_screen(
     shop: str, open_page: Open, subtests: pytest.Subtests
 ) -> None:
     for width, height, rows in ((1440, 900, 20), (1280, 720, 12)):
-        with subtests.test(f"{width}x{height}"):
-            assert_first_screen(shop, open_page, width, height, rows)
+        for view, first in (("flame", 4), ("sides", 3)):
+            with subtests.test(f"{view} at {width}x{height}"):
+                assert_first_screen(shop, open_page, (width, height), view, rows, first)
 
 
-def assert_first_screen(shop: str, open_page: Open, width: int, height: int, rows: int) -> None:
+def assert_first_screen(
+    shop: str, open_page: Open, size: tuple[int, int], view: str, rows: int, first: int
+) -> None:
+    width, height = size
     found = full(checks=[{**LOAD, "remedy": OVERLAP}, check("python", "mismatch", "warn", "3.11, 3.14")])
     viewport = {"width": width, "height": height}
-    path = "deep/compare?baseline=match:&comparison=match:"
+    path = f"deep/compare?baseline=match:&comparison=match:&view={view}"
     page = opened(shop, open_page, found, path=path, viewport=viewport)
     visible = """() => {
         const graph = document.querySelector('.flame-scroll').getBoundingClientRect();
@@ -487,8 +491,8 @@ def assert_first_screen(shop: str, open_page: Open, width: int, height: int, row
     for shown in (card(page), culprits(page).last, page.locator(".besides"), page.locator("#search")):
         expect(shown).to_be_in_viewport(ratio=1)
     expect(region(page).get_by_role("button", name=OVERLAP["label"]).first).to_be_in_viewport(ratio=1)
-    expect(culprits(page)).to_have_count(4)
-    page.get_by_role("button", name="Show 2 more rows").click()
+    expect(culprits(page)).to_have_count(first)
+    page.get_by_role("button", name=f"Show {6 - first} more rows").click()
     expect(culprits(page)).to_have_count(6)
 
 

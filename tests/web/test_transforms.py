@@ -231,6 +231,11 @@ def test_lines_of_a_function_are_those_of_the_samples_of_each_side(shop: str, op
     expect(page.locator(".lines tbody tr")).to_have_count(3)
     expect(row(page, "views.py:41")).to_contain_text("new in B")
     expect(row(page, "views.py:44")).to_contain_text("removed in B")
+    # On a phone a line is a card that says all of it.
+    page.set_viewport_size({"width": 390, "height": 844})
+    table = page.get_by_role("region", name="Table of lines")
+    expect(table.get_by_role("rowheader")).to_have_count(3)
+    assert table.evaluate("at => at.scrollWidth <= at.clientWidth")
     page.goto(f"{shop}/s/shop?view=lines&fn=nobody")
     expect(page.locator(".missing")).to_contain_text("nobody has no samples here")
     page.goto(f"{shop}/s/shop?view=lines&by=package&fn=shop")
@@ -331,6 +336,11 @@ def test_table_and_graph_point_at_the_same_function(shop: str, open_page: Open) 
     page = open_page(f"{shop}/s/shop{V2}&view=both", viewport={"width": 1440, "height": 900})
     rows = page.locator(".functions tbody tr")
     expect(rows).to_have_count(6)
+
+    def frames() -> list[str]:
+        return [each.split(" ")[1] for each in outline(page) if each.startswith("3")]
+
+    assert frames() == ["query", "render", "cached"], "the table's order, the largest first"
     hover(page, "query")
     expect(rows.filter(has_text="query")).to_have_class("pointed")
     click(page, "render")
@@ -347,9 +357,11 @@ def test_table_and_graph_point_at_the_same_function(shop: str, open_page: Open) 
     page.locator("#search").press("Escape")
     page.get_by_role("columnheader", name="Function").get_by_role("button").click()
     assert given(page, "sort") == "+name"
-    # Both have one order, whichever of them it is chosen in.
-    order = [each.split(" ")[1] for each in outline(page)]
-    assert order.index("cached") < order.index("query") < order.index("render")
+    # Both have one order, whichever of them it is chosen in: names have no other direction here.
+    assert frames() == ["cached", "query", "render"]
+    page.get_by_role("columnheader", name="Function").get_by_role("button").click()
+    expect(page.get_by_role("columnheader", name="Function")).to_have_attribute("aria-sort", "ascending")
+    assert given(page, "sort") == "+name"
     page.locator("details.direction summary").click()
     page.get_by_role("radio", name="Heaviest first").click()
     expect(page.get_by_role("columnheader", name="% total")).to_have_attribute("aria-sort", "descending")

@@ -9,6 +9,8 @@ export const isThreadTime = (type: ProfileType): boolean => type !== "cpu" && ty
 export type ViewName = "flame" | "table" | "both" | "tree" | "sides" | "sandwich" | "lines" | "breakdown";
 /** The order of the callees of a frame; empty for the usual one of the direction. */
 export type ChildOrder = "" | "weight" | "name";
+/** The order of a table beside a graph, where both have one: A comes first, or the largest. */
+export const linkedSort = (sort: string): string => (sort.endsWith("name") ? "+name" : sort.includes("total") ? "-total" : "-self");
 /** Where a graph has its roots. */
 export type Roots = "top" | "bottom";
 export type ColourBy = "package" | "state" | "self";

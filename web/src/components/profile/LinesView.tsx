@@ -14,6 +14,7 @@ import { microseconds, percent } from "../../lib/numbers.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { SourceLink } from "../controls/SourceLink.tsx";
 import { Link, TimeCells } from "../ui/Controls.tsx";
+import { Table } from "../ui/Table.tsx";
 import { CopyButton } from "../ui/CopyButton.tsx";
 import { useKeys } from "../ui/useKeys.ts";
 import { pageRange } from "../../lib/url.ts";
@@ -69,37 +70,26 @@ function LineTable({ answer, names, norm }: { answer: LinesAnswer; names: readon
           strings.linesTotals(isComparison ? `${"AB"[side]}: ` : "", percent(samples > 0 ? whole.total_samples / samples : 0, 2), microseconds(whole.total_us), whole.total_samples, microseconds(whole.self_us)))}
         {strings.linesNote} {t !== "" && strings.transformsDoNotChange} {answer.lines_total > line.length && strings.heaviestOfLines(line.length, answer.lines_total)}
       </p>
-      <div class="wide tall" tabIndex={0} role="region" aria-label={strings.tableOfLines}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{strings.line}</th>
-              {sides.map((_, side) => (
-                <LineHeadings key={side} of={isComparison ? ` ${"AB"[side]}` : ""} />
-              ))}
-              {isComparison && <th scope="col">{strings.changeOfTotal}</th>}
-              <th scope="col"><span class="unseen">{strings.copy}</span></th>
-            </tr>
-          </thead>
-          <tbody>
-            {line.map((number, at) => (
-              <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
-                <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : strings.lineUnknown}</code></th>
-                {sides.map((side, which) => <LineCells key={which} side={side} at={at} most={most} />)}
-                {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
-                <td><SourceLink frame={`x (${file}${number > 0 ? `:${number}` : ""})`} />{" "}<CopyButton text={() => `${file}:${number}`} what={strings.line}>{strings.copy}</CopyButton></td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table label={strings.tableOfLines} className="tall cards" heads={[
+        strings.line,
+        ...sides.flatMap((_, side) => headingsOf(isComparison ? ` ${"AB"[side]}` : "")),
+        ...(isComparison ? [strings.changeOfTotal] : []),
+        `~${strings.copy}`,
+      ]}>
+        {line.map((number, at) => (
+          <tr key={number} class={at > 0 && number > line[at - 1] + 1 ? "gap-before" : ""}>
+            <th scope="row"><code><bdi class="quiet">{file.slice(-80)}</bdi>{number > 0 ? `:${number}` : strings.lineUnknown}</code></th>
+            {sides.map((side, which) => <LineCells key={which} side={side} at={at} most={most} />)}
+            {isComparison && <td>{describeChange(changeOf(pairOf(sides, (side) => side.total_us[at]), pairOf(sides, (side) => side.total_samples[at]), divisor))}</td>}
+            <td><SourceLink frame={`x (${file}${number > 0 ? `:${number}` : ""})`} />{" "}<CopyButton text={() => `${file}:${number}`} what={strings.line}>{strings.copy}</CopyButton></td>
+          </tr>
+        ))}
+      </Table>
     </>
   );
 }
 
-const LineHeadings = ({ of }: { of: string }) => (
-  <><th scope="col" class="number">{strings.percentSelf}</th><td class="meter" /><th scope="col" class="number time">{strings.selfText(of)}</th><th scope="col" class="number">{strings.percentTotal}</th><td class="meter" /><th scope="col" class="number time">{strings.totalText(of)}</th></>
-);
+const headingsOf = (of: string) => [`#${strings.percentSelf}${of}`, "", `#${strings.selfText(of)}`, `#${strings.percentTotal}${of}`, "", `#${strings.totalText(of)}`];
 
 const LineCells = ({ side, at, most }: { side: LinesSide; at: number; most: number }) => (
   <>{[side.self_us, side.total_us].map((of, which) => <TimeCells key={which} us={of[at]} whole={side.whole.total_us} most={most} format={timeColumn(most)} />)}</>

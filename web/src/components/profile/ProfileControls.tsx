@@ -1,5 +1,5 @@
 import { change, place } from "../../lib/location.ts";
-import type { ChildOrder, ViewName } from "../../lib/viewOptions.ts";
+import { linkedSort, type ChildOrder, type ViewName } from "../../lib/viewOptions.ts";
 import { SegmentedControl, Toggle } from "../ui/Controls.tsx";
 import { Dropdown } from "../ui/Dropdown.tsx";
 import { FramePicker } from "./TransformBar.tsx";
@@ -65,7 +65,8 @@ export function DirectionMenu({ hasRoots = true }: { hasRoots?: boolean }) {
 /** The order of callees: beside a table that of its rows. */
 function orderInForce(): ChildOrder {
   const { order, invert, view, sort } = place.value;
-  return view === "both" && sort !== "" ? (sort.endsWith("name") ? "name" : "weight") : order || (invert ? "weight" : "name");
+  if (view === "both") return linkedSort(sort) === "+name" ? "name" : "weight";
+  return order || (invert ? "weight" : "name");
 }
 
 /** Whether the heaviest callees come first. */

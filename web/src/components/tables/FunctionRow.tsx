@@ -68,15 +68,15 @@ export function rowFormats(metrics: TreeMetrics, sums: FunctionSums): RowFormats
   };
 }
 
-export function FunctionHeadings({ metrics: { tree, significance, us }, look, sort, formats }: { metrics: TreeMetrics; look: TableLook; sort: string; formats: RowFormats }) {
-  const heading = (id: string, text: string, unit = "") => <SortHeading id={id} text={unit === "" ? text : `${text}, ${unit}`} sort={sort} isNumeric />;
+export function FunctionHeadings({ metrics: { tree, significance, us }, look, sort, formats, isOneWay }: { metrics: TreeMetrics; look: TableLook; sort: string; formats: RowFormats; isOneWay: boolean }) {
+  const heading = (id: string, text: string, unit = "") => <SortHeading id={id} text={unit === "" ? text : `${text}, ${unit}`} sort={sort} isNumeric isOneWay={isOneWay} />;
   const { value: { unit }, delta: { unit: deltaUnit } } = formats;
   const meter = <td class="meter" />;
   const isComparison = us.length === 2;
   const q = significance && <th scope="col" class="number" title={strings.fdrHint}>{strings.fdrQ}</th>;
   return (
     <tr>
-      <SortHeading id="name" text={tree.by === "file" ? strings.file : tree.by ? strings.packageLabel : strings.functionLabel} sort={sort} />
+      <SortHeading id="name" text={tree.by === "file" ? strings.file : tree.by ? strings.packageLabel : strings.functionLabel} sort={sort} isOneWay={isOneWay} />
       {look === "one" && !tree.by && <SortHeading id="package" text={strings.packageLabel} sort={sort} />}
       {look === "linked" && isComparison && <>{heading("self", strings.deltaSelf, deltaUnit)}{heading("total", strings.deltaTotal)}{meter}{q}</>}
       {look === "linked" && !isComparison && <>{heading("self", strings.percentSelf)}{meter}{heading("total", strings.percentTotal)}{meter}</>}

@@ -8,6 +8,7 @@ import { nameMatcher } from "../../flamegraph/analysis/search.ts";
 import { functionSums } from "../../flamegraph/analysis/functionSums.ts";
 import { signal } from "../../lib/signals.ts";
 import { change, place } from "../../lib/location.ts";
+import { linkedSort } from "../../lib/viewOptions.ts";
 import { count } from "../../strings/counts.ts";
 import { openNotes, serviceNotes } from "../notes/serviceNotes.ts";
 import { notesByName } from "../notes/noteText.ts";
@@ -40,7 +41,7 @@ export function FunctionTable({ metrics, names, onSelect, link }: { metrics: Tre
   const isComparison = names.length === 2;
   const top = Math.max(findPathKey(tree, focusKey), 0);
   const sums = useMemo(() => functionSums(tree, metrics.shape, top), [metrics, top]);
-  const key = sort || "-self";
+  const key = link ? linkedSort(sort) : sort || "-self";
   const rows = useMemo(() => {
     const matches = nameMatcher(q);
     return rankFunctions(sums, tree.names, metrics.changeDivisor, key, (row) =>
@@ -88,7 +89,7 @@ export function FunctionTable({ metrics, names, onSelect, link }: { metrics: Tre
   const table = (
     <div class="wide tall" tabIndex={0} role="region" aria-label={strings.tableOf(unit)} ref={box} onScroll={measure}>
       <table aria-rowcount={rows.length + 1} class={`${shown.below + shown.above > 0 ? "windowed" : ""} ${look}`} onMouseLeave={() => link?.hover(-1)}>
-        <thead><FunctionHeadings metrics={metrics} look={look} sort={key} formats={formats} /></thead>
+        <thead><FunctionHeadings metrics={metrics} look={look} sort={key} formats={formats} isOneWay={!!link} /></thead>
         <tbody>
           <SpacerRow pixels={shown.above} />
           {Array.from(rows.subarray(shown.from, shown.until), (row, at) => (

@@ -6,7 +6,7 @@ const ROLES: Readonly<Record<string, string>> = { TABLE: "table", TBODY: "rowgro
 
 /**
  * A table with its headings, in a box that scrolls: headings that begin with # are of numbers, those that begin
- * with ~ are for screen readers alone. With the class `cards` its rows are cards on a phone, where each number has its
+ * with ~ are for screen readers alone, and an empty one is of bars. With the class `cards` its rows are cards on a phone, where each number has its
  * heading, as other cells with `data-head` have theirs.
  */
 export function Table({ label, heads, className = "", children }: { label: string; heads: readonly string[]; className?: string; children: ComponentChildren }) {
@@ -26,7 +26,7 @@ export function Table({ label, heads, className = "", children }: { label: strin
   return (
     <div class={`wide ${className}`} ref={host} tabIndex={0} role="region" aria-label={label}>
       <table>
-        <thead><tr>{heads.map((head, at) => (
+        <thead><tr>{heads.map((head, at) => head === "" ? <td key={at} /> : (
           <th key={at} scope="col" class={head[0] === "#" ? "number" : ""}>{head[0] === "~" ? <span class="unseen">{head.slice(1)}</span> : <bdi>{head.replace("#", "")}</bdi>}</th>
         ))}</tr></thead>
         <tbody>{children}</tbody>

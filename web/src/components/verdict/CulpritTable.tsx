@@ -13,16 +13,15 @@ import { Link } from "../ui/Controls.tsx";
 import { formatPods, formatQ } from "./EffectCells.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
 
-/** The rows that leave the graph its room. */
-const FIRST_ROWS = 4;
-
 /** Where the change starts: a few functions at once, all on demand. */
 export function CulpritTable({ verdict }: { verdict: Verdict }) {
   const [isAll, setAll] = useState(false);
   const { rows } = verdict.culprits;
-  const more = rows.length - FIRST_ROWS;
+  // What leaves the graph its room: side by side each has a heading.
+  const first = place.value.view === "sides" ? 3 : 4;
+  const more = rows.length - first;
   return (
-    <CulpritRows verdict={verdict} shown={isAll ? rows.length : FIRST_ROWS}>
+    <CulpritRows verdict={verdict} shown={isAll ? rows.length : first}>
       {more > 0 && <button type="button" aria-expanded={isAll} onClick={() => setAll(!isAll)}>{isAll ? strings.showFewer : strings.showMoreRows(more)}</button>}
     </CulpritRows>
   );
