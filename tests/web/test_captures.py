@@ -150,7 +150,10 @@ def test_delete_asks_first_and_leads_back_to_the_list_also_by_keyboard(
     made = wish(served, service="nobody")
     page = open_page(f"{served.url}/captures/{made['id']}", expected="404")
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")
-    expect(page.get_by_text(re.compile(r"Waiting for a sidecar .* Gives up in \d+ s\."))).to_be_visible()
+    waiting = r"Waiting for a sidecar of nobody – none connected\. Gives up in \d+ s\."  # noqa: RUF001
+    expect(page.get_by_text(re.compile(waiting))).to_be_visible()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    expect(page.get_by_role("button", name="Stop and keep")).to_have_count(0)
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
     expect(page.locator(".steps [aria-current]")).to_have_text("queued")

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { apiUrl, type Failure } from "../api/request.ts";
-import { isFinal, sendRequest, usePolling, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
+import { isFinal, sendRequest, usePolling, type AgentsAnswer, type CaptureAnswer, type CapturePart, type RecordingsAnswer } from "../api/captures.ts";
 import { captureProfile, compareWithHourBefore, hasProfile, topFunctions, compareWithYesterday } from "../viewmodels/captureRequest.ts";
 import { place, PREFIX, visit } from "../lib/location.ts";
 import { seconds } from "../lib/numbers.ts";
@@ -41,7 +41,7 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
     <>
       <section class="panel" aria-label={strings.progress}>
         <CaptureSteps capture={capture} />
-        {capture.state === "queued" && capture.problem === "" && <p>{strings.waitingForSidecar(<bdi>{capture.service.slice(0, 100)}</bdi>, Math.max(toEpochSeconds(capture.waits_until) - Date.now() / 1000, 0))}</p>}
+        {capture.state === "queued" && capture.problem === "" && <WaitingForSidecar capture={capture} />}
         {capture.state === "sampling" && (
           <div class="row">
             <progress max={capture.seconds} value={capture.elapsed_seconds} aria-label={strings.sampledSoFar} />
@@ -68,6 +68,14 @@ function CaptureView({ capture, path, reload }: { capture: CaptureAnswer; path: 
       {parts.length > 0 && <PodTable parts={parts} isOver={isOver} />}
     </>
   );
+}
+
+/** What a capture that nobody has taken waits for, what is in its way, and until when. */
+function WaitingForSidecar({ capture: { service, waits_until: until } }: { capture: CaptureAnswer }) {
+  const { answer } = usePolling<AgentsAnswer>(apiUrl("agents", { service }), 3);
+  const sidecars = answer?.services.find((row) => row.service === service);
+  const obstacle = !answer ? "" : !sidecars ? strings.noneConnected : sidecars.available === 0 ? sidecars.problem : "";
+  return <p>{strings.waitingForSidecar(<bdi>{service.slice(0, 100)}</bdi>, obstacle, Math.max(toEpochSeconds(until) - Date.now() / 1000, 0))}</p>;
 }
 
 /** The way from queued to ready; only a change of state is announced, not every second. */

@@ -47,7 +47,8 @@ export const hottestFunctions = "Hottest functions (self)";
 export const hottestFunctionsSoFar = "Hottest functions (self) so far";
 
 export const compareWithHourBefore = "Compare with the hour before";
-export const waitingForSidecar = (service: ComponentChildren, seconds: number) => <>Waiting for a sidecar of {service} to take the capture.{Number.isFinite(seconds) && <> Gives up in {count(seconds)} s.</>}</>;
+export const waitingForSidecar = (service: ComponentChildren, obstacle: string, seconds: number) => <>Waiting for a sidecar of {service}{obstacle !== "" && <> – {obstacle}</>}.{Number.isFinite(seconds) && <> Gives up in {count(seconds)} s.</>}</>;
+export const noneConnected = "none connected";
 export const cancel = "Cancel";
 
 // CaptureDialog

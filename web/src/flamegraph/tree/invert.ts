@@ -1,4 +1,4 @@
-import { TreeBuilder } from "./treeBuilder.ts";
+import { ranks, TreeBuilder } from "./treeBuilder.ts";
 import { shapeOf, sortByWeight, totals, type Column, type Tree } from "./tree.ts";
 
 /** Callers are followed only for groups of at least this part of the whole; smaller ones stay one box. */
@@ -62,7 +62,7 @@ interface CallerWalk {
 /**
  * Hands weights up, group by group. A group is a box of the new tree and a run of `start`, each with the frame its way
  * has reached; its callers are separated by sorting the run in place, for lists of lists of half a million starts
- * take longer to make than to read.
+ * take longer to make than to read. Those of a caller that is not grown go no further than its box.
  */
 function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, self, samples, weight, minShare, isByWeight }: CallerWalk): void {
   const start = Int32Array.from(starts);
@@ -72,9 +72,12 @@ function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, 
   const names = tree.names.length;
   const groupOf = new Int32Array(names);
   const size = new Int32Array(names);
+  const boxOf = new Int32Array(names);
+  /** Where the next start of a caller goes; -1 for one that is not grown. */
   const offset = new Int32Array(names);
   const weightOf = new Float64Array(names);
   const callers = new Int32Array(names);
+  const rank = isByWeight ? ranks(tree.names) : callers;
   let whole = 0;
   for (let i = 0; i < start.length; i++) whole += weight[start[i]];
   const addTo = (box: number, node: number) => {
@@ -84,10 +87,7 @@ function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, 
   for (let group = pending.pop(), groupIndex = 1; group; group = pending.pop(), groupIndex++) {
     let callerCount = 0;
     for (let i = group.from; i < group.until; i++) {
-      if (frame[i] <= 0) {
-        addTo(group.box, start[i]);
-        continue;
-      }
+      if (frame[i] <= 0) continue;
       const name = tree.name[frame[i]];
       if (groupOf[name] !== groupIndex) {
         groupOf[name] = groupIndex;
@@ -98,26 +98,27 @@ function addCallers(builder: TreeBuilder, tree: Tree, { parent, starts, frames, 
       size[name]++;
       weightOf[name] += weight[start[i]];
     }
-    if (isByWeight) sortByWeight(callers, 0, callerCount, weightOf, (a, b) => (tree.names[a] < tree.names[b] ? -1 : 1));
+    if (isByWeight) sortByWeight(callers, 0, callerCount, weightOf, (a, b) => rank[a] - rank[b]);
     let end = group.from;
     for (let at = 0; at < callerCount; at++) {
-      offset[callers[at]] = end;
-      end += size[callers[at]];
+      const name = callers[at];
+      const box = builder.append(group.box, name);
+      const isGrown = weightOf[name] >= whole * minShare;
+      boxOf[name] = box;
+      offset[name] = isGrown ? end : -1;
+      if (isGrown) pending.push({ box, from: end, until: (end += size[name]) });
     }
     for (let i = group.from; i < group.until; i++) {
-      if (frame[i] <= 0) continue;
-      const to = offset[tree.name[frame[i]]]++;
+      const name = frame[i] <= 0 ? -1 : tree.name[frame[i]];
+      if (name < 0 || offset[name] < 0) {
+        addTo(name < 0 ? group.box : boxOf[name], start[i]);
+        continue;
+      }
+      const to = offset[name]++;
       nextStart[to] = start[i];
       nextFrame[to] = parent[frame[i]];
     }
     start.set(nextStart.subarray(group.from, end), group.from);
     frame.set(nextFrame.subarray(group.from, end), group.from);
-    for (let at = 0; at < callerCount; at++) {
-      const name = callers[at];
-      const box = builder.append(group.box, name);
-      const from = offset[name] - size[name];
-      if (weightOf[name] >= whole * minShare) pending.push({ box, from, until: offset[name] });
-      else for (let i = from; i < offset[name]; i++) addTo(box, start[i]);
-    }
   }
 }

@@ -123,7 +123,8 @@ function sortByRank(name: Int32Array, rank: Int32Array): Int32Array {
   return order;
 }
 
-function ranks(names: readonly string[]): Int32Array {
+/** The place of each name among all by alphabet. */
+export function ranks(names: readonly string[]): Int32Array {
   const order = names.map((_, i) => i).sort((a, b) => (names[a] < names[b] ? -1 : names[a] > names[b] ? 1 : a - b));
   const rank = new Int32Array(names.length);
   order.forEach((name, position) => (rank[name] = position));
