@@ -23,6 +23,9 @@ def test_the_pages_show_every_picture() -> None:
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
     shown = {name for page in pages for name in re.findall(r"pictures/([\w-]+\.png)", page.read_text())}
     assert shown == MADE
+    first = re.search(r"pictures/([\w-]+)\.png", (ROOT / "README.md").read_text())
+    assert first
+    assert first[1].removesuffix("-dark") == "compare"
 
 
 @pytest.mark.long

@@ -385,7 +385,12 @@ def test_sides_are_swapped_and_can_be_a_capture_any_label_or_another_time(shop: 
 
 
 def test_sides_times_and_tests_stay_automatic_until_a_person_chooses(shop: str, open_page: Open) -> None:
-    page = open_page(f"{shop}/s/old/compare")
+    page = open_page(f"{shop}/services")
+    page.get_by_role("link", name="old", exact=True).first.click()
+    expect(page.get_by_label("Time range: last 24 hours")).to_be_visible()
+    # The last hour has one version; the one before it is found all the same.
+    page.goto(f"{shop}/s/old")
+    page.get_by_role("link", name="Compare with previous version").click()
     expect(page.get_by_label("Version of side A")).to_have_value("version:before")
     expect(card(page)).to_contain_text("CPU 110 → 160 m/pod, +45.5 % – may be load")  # noqa: RUF001
     page.goto(f"{shop}/s/pay/compare")
@@ -513,11 +518,17 @@ def test_effects_and_culprits_lead_to_where_they_are_shown(shop: str, open_page:
     row = culprits(page).filter(has_text="render")
     expect(row).to_have_count(1)
     assert texts(row.locator("td"))[:5] == ["+40 m", "80 %", "+200 % (+180 … +220)", "<.001", "5/6"]
+    # Also where page and graph are scrolled, its frame is the row that is seen first.
+    page.set_viewport_size({"width": 390, "height": 600})
+    page.evaluate("document.querySelector('.flame-scroll').scrollTo(0, 9999); scrollTo(0, 9999)")
     row.get_by_role("link", name="render").click()
     expect(page.locator(".chosen strong")).to_have_text("render (jinja2/runtime.py)")
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     expect(page.locator(".flame-graph")).to_be_in_viewport()
-    assert boxes(page)
+    assert boxes(page)[0]["name"].startswith("render")
+    top = "at => [at.scrollTop, at.getBoundingClientRect().top >= 0]"
+    assert page.locator(".flame-scroll").evaluate(top) == [0, True]
+    page.set_viewport_size({"width": 1280, "height": 900})
     page.get_by_role("link", name="All 2 functions").click()
     expect(page.locator(".panel tbody tr").first).to_be_visible()
 
