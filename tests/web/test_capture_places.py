@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import AFTER, BEFORE, send, windows
+from tests.web.rules import violations_in_both_themes
 from tests.web.test_deploys_pages import deploy, deployed
 from tests.web.test_heatmap import Drawn
 from tests.web.test_workloads import seen
@@ -48,7 +49,7 @@ def from_palette(page: Page) -> None:
 
 
 def test_a_capture_is_started_from_each_place_of_what_it_shows(
-    serve: Serve, open_page: Open, tmp_path: Path, subtests: pytest.Subtests
+    serve: Serve, open_page: Open, axe: str, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     running = serve("--kubernetes", seen(tmp_path), "--allow-anonymous-writes")
     send(running.url, windows("shop", "v1", BEFORE, minutes_ago=9), windows("shop", "v2", AFTER))
@@ -67,6 +68,7 @@ def test_a_capture_is_started_from_each_place_of_what_it_shows(
             dialog = page.get_by_role("dialog", name="Capture")
             expect(dialog.get_by_label("Seconds")).to_have_value("60")
             expect(dialog.get_by_label("Rate (Hz)")).to_have_value("100")
+            assert violations_in_both_themes(page, axe) == {}
             with page.expect_request(lambda request: request.method == "POST") as sent:
                 dialog.get_by_role("button", name="Start").click()
             expected: dict[str, Any] = {"service": "shop", "query": "", "seconds": 60, "rate": 100, **wish}
@@ -77,5 +79,6 @@ def test_a_capture_is_started_from_each_place_of_what_it_shows(
             page.locator(".brand").click()
             expect(page.get_by_role("heading", name="Services", level=1)).to_be_attached()
             expect(progress).to_contain_text("queued")
+            assert violations_in_both_themes(page, axe) == {}
             progress.get_by_role("button", name="Cancel").click()
             expect(progress).to_contain_text("stopped")

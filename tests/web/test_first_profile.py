@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import BEFORE, send, windows
+from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
 
 
 def asks(url: str, problem: str) -> None:
@@ -31,8 +32,16 @@ def asks(url: str, problem: str) -> None:
         assert answer.status == 200
 
 
-def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(serve: Serve, open_page: Open) -> None:
+def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(
+    serve: Serve, open_page: Open, axe: str
+) -> None:
     running = serve()
+    page = open_page(running.url)
+    expect(page.locator(".checks")).to_contain_text("no sidecar seen yet")
+    assert violations_in_both_themes(page, axe) == {}
+    assert small_controls(page) == []
+    assert_fits(page)
+    page.close()
     page = open_page("about:blank", own_context=True)
     page.clock.install()
     page.goto(running.url)

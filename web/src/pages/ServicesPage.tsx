@@ -16,14 +16,16 @@ import { DiscoveryNotices, useWorkloads } from "../components/services/Workloads
 import { favourites } from "../viewmodels/browserStorage.ts";
 import { joinMatchers } from "../lib/selectors.ts";
 import type { Range } from "../lib/times.ts";
-import { Welcome } from "./Welcome.tsx";
 import { appearanceOf, onPage, pageRange, START } from "../lib/url.ts";
 import { addFiles, chosenFiles } from "../api/profileFiles.ts";
 import { useFileDrop } from "../components/controls/useFileDrop.ts";
 import { AnswerView } from "../components/answer/AnswerView.tsx";
 import { BasisLine, Notices } from "../components/answer/Notices.tsx";
 import { STALE_SECONDS } from "../viewmodels/staleness.ts";
+import { onDemand } from "../components/answer/OnDemand.tsx";
 import * as strings from "../strings/serviceStrings.tsx";
+
+const Welcome = onDemand(async () => (await import("./Welcome.tsx")).Welcome, strings.theFirstSteps);
 
 /** Labels that distinguish services of a cluster, with a filter for each. */
 const FILTER_LABELS = ["cluster", "namespace"];

@@ -128,6 +128,7 @@ export const removeFilter = "Remove the filter";
 export const any = (label: Printable) => `any ${label}`;
 
 // Welcome
+export const theFirstSteps = "the first steps";
 export const inPod = (pod: string) => ` in ${pod}`;
 export const onNode = (node: string) => ` on ${node}`;
 export const done = "done: ";
