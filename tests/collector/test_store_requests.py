@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from sidelight_collector.answers.flame import query_flame_graph
+from sidelight_collector.answers.service_overview import query_service_overview
 from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.metrics import Metrics
+from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.objects import ObjectStore
+from sidelight_collector.storage.segments import ROOT
+from sidelight_collector.storage.tables import SEGMENT_PARTS
 from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window, encode_windows
+from tests.collector.conftest import Serve
 from tests.collector.counting_store import Counting
-from tests.collector.stored_windows import START_NS, asked, question, stored, window
+from tests.collector.stored_windows import START_NS, question, stored, window
 
 SEGMENTS = 64
 DAY = question(start=-9.5 * 3600, end=14.5 * 3600)
+HALVES = [question(start=-9.5 * 3600, end=2.5 * 3600), question(start=2.5 * 3600, end=14.5 * 3600)]
 QUESTIONS: dict[str, Callable[[QueryContext], object]] = {
     "flame graph": lambda reading: query_flame_graph(
         reading, [DAY], ProfileType.WALL, lines=False, nodes=None, max_nodes=1000
     ),
     "timeline": lambda reading: query_timeline(reading, DAY, ProfileType.WALL, step_ns=None, max_steps=5000),
     "depth": lambda reading: query_depth(reading, [DAY], ProfileType.WALL),
+    "comparison": lambda reading: query_flame_graph(
+        reading, HALVES, ProfileType.WALL, lines=False, nodes=None, max_nodes=1000
+    ),
+    "overview": lambda reading: query_service_overview(reading, DAY, ProfileType.WALL, max_services=1000),
 }
+REQUESTS = {
+    "flame graph": (4, 2),
+    "timeline": (2, 2),
+    "depth": (4, 2),
+    "comparison": (4, 4),
+    "overview": (2, 2),
+}
+"""Reads and listings of a query of a closed day by a process that has read nothing yet."""
 
 
 def fill(store: ObjectStore, segments: int, windows: int) -> None:
@@ -46,11 +68,15 @@ def compact(store: ObjectStore) -> None:
     Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: later).run_once()
 
 
-def count_reads(store: Counting, ask: Callable[[QueryContext], object]) -> tuple[int, int]:
-    """Return the reads and listings of a query in a process that has read nothing yet."""
-    store.reset()
-    asked(store, ask)
-    return sum(store.gets.values()), sum(store.lists.values())
+def count_reads(store: Counting, ask: Callable[[QueryContext], object]) -> list[tuple[int, int]]:
+    """Return the reads and listings of a query in a process that has read nothing yet, and of it again."""
+    counts = []
+    with closing(QueryEngine(store, QueryLimits(timeout_seconds=300))) as engine:
+        for _ in range(2):
+            store.reset()
+            asyncio.run(engine.run(ask))
+            counts.append((sum(store.gets.values()), sum(store.lists.values())))
+    return counts
 
 
 @pytest.mark.parametrize("windows", [1, 20])
@@ -79,19 +105,34 @@ def test_compaction_reads_and_deletes_each_table_of_a_segment_once() -> None:
     assert not store.deletes
 
 
-@pytest.mark.parametrize(("name", "reads"), [("flame graph", 4), ("timeline", 2), ("depth", 4)])
+@pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("segments", [1, SEGMENTS])
 def test_a_query_of_a_closed_day_makes_the_same_requests_whatever_the_day_has(
-    name: str, reads: int, segments: int
+    name: str, segments: int
 ) -> None:
     store = Counting(MemoryStore())
     fill(store, segments, 2)
     compact(store)
-    assert count_reads(store, QUESTIONS[name]) == (reads, 2)
+    assert count_reads(store, QUESTIONS[name]) == [REQUESTS[name], (0, REQUESTS[name][1])]
 
 
 def test_a_query_of_segments_reads_two_tables_of_each_and_stacks_once() -> None:
     store = Counting(MemoryStore())
     fill(store, SEGMENTS, 2)
-    assert count_reads(store, QUESTIONS["flame graph"]) == (2 * SEGMENTS + 1, 2)
-    assert count_reads(store, QUESTIONS["timeline"]) == (SEGMENTS, 2)
+    assert count_reads(store, QUESTIONS["flame graph"]) == [(2 * SEGMENTS + 1, 2), (0, 2)]
+    assert count_reads(store, QUESTIONS["timeline"]) == [(SEGMENTS, 2), (0, 2)]
+
+
+async def test_a_collector_writes_three_objects_a_flush_and_reads_none(
+    serving: Serve, make_window: Callable[..., Window]
+) -> None:
+    store = Counting(MemoryStore())
+    idle = {"compact_interval_seconds": 0, "retention_interval_seconds": 1e6, "deploys": False}
+    async with serving(store, **idle) as collector:
+        store.reset()
+        for windows in (1, 20):
+            sent = [make_window("main;f 3", pod=f"pod-{pod}") for pod in range(windows)]
+            assert (await collector.post(encode_windows(sent))).status == 200
+        written = [key for key in store.puts if key.startswith(ROOT)]
+        assert len(written) == sum(store.puts.values()) == 2 * len(SEGMENT_PARTS)
+        assert not store.gets
