@@ -72,6 +72,10 @@ debian-tools: ## those of `make tools` that Debian packages
 	@$(call debian,$(DEBIAN_TOOLS))
 	@$(PYTHON) -c '$(HAS_LIBPYTHON)' || { $(call debian,libpython3-dev); }
 
+.PHONY: ceph
+ceph: ## Ceph, whose S3 server has lifecycles, from Debian: for one of the long tests
+	@$(call debian,$(DEBIAN_CEPH))
+
 .PHONY: prepare
 prepare: ## install and build what the first test needs: `install`, `ui` and `debian-tools` side by side
 	@$(SUBMAKE) --jobs=4 PARALLEL=1 install ui debian-tools
@@ -104,7 +108,7 @@ test: prepare ## every test that a change is trusted by: cargo, the UI's, pytest
 	{ set +x; } 2>/dev/null; wait $$building || { cat .tools/building.log >&2; exit 1; }
 
 .PHONY: test-long
-test-long: prepare cluster-tools tools .tools/osv-scanner-$(OSV_SCANNER_VERSION) .tools/pyroscope-clients test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
+test-long: prepare cluster-tools tools ceph .tools/osv-scanner-$(OSV_SCANNER_VERSION) .tools/pyroscope-clients test-truth test-harm test-services ## hours: simulations, statistics by trial, truth, harm, services, thousands of sidecars
 	$(PYTEST) -m long $(PYTEST_FLAGS)
 	$(PYTEST) -m long tests/cluster $(PYTEST_FLAGS)
 	$(BIN)/python -m bench.swarm

@@ -7,6 +7,8 @@ DEBIAN_BROWSER := chromium-headless-shell fonts-dejavu-core
 # Prometheus 2.42 with promtool, Alertmanager 0.25
 DEBIAN_MONITORING := prometheus prometheus-alertmanager
 DEBIAN_COMPILER := gcc libc6-dev
+# an S3 server with lifecycles, for one of the long tests alone
+DEBIAN_CEPH := ceph-mon ceph-osd radosgw
 DEBIAN_TOOLS := $(DEBIAN_BROWSER) $(DEBIAN_MONITORING) $(DEBIAN_COMPILER) curl
 # what a cluster with a node needs beside Kubernetes' own programs
 DEBIAN_CLUSTER := etcd-server containerd runc containernetworking-plugins buildah catatonit debootstrap iproute2 nftables conntrack \
