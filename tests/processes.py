@@ -160,7 +160,7 @@ def collector(
                 int(port_file.read_text()) if port_file.exists() and port_file.read_text().strip() else None
             )
 
-        url = f"http://127.0.0.1:{eventually('the collector listens', port)}"
+        url = f"http://127.0.0.1:{eventually('the collector listens', port, 300.0)}"
         yield Collector(process, url)
 
 

@@ -184,7 +184,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
             )
             for at in range(plan.processes)
         ]
-        sidecars = [stack.enter_context(_sidecars(folder, at, task)) for at, task in enumerate(tasks)]
+        sidecars = [stack.enter_context(sidecar_process(folder, at, task)) for at, task in enumerate(tasks)]
         watched = {
             "collectors": Watched([one.running.pid for one in collectors]),
             "S3 server": Watched([server.running.pid]),
@@ -209,17 +209,18 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         seconds = _watch(plan, sidecars, watched, server, faults if plan.freeze else ())
         results = [pickle.loads((folder / f"result-{at}").read_bytes()) for at in range(plan.processes)]
         say("the store is compared with what was sent")
-        metrics = sum((_metrics(one.url) for one in collectors), Counter())
+        metrics = sum((read_metrics(one.url) for one in collectors), Counter())
         services = collectors[0].get(f"/api/v1/services?from={time.time() - 3600 - seconds:.0f}")
         for one in collectors:
             one.running.end()
         shipped = [one for result in results for one in result.windows]
-        proof = prove(_store(server), shipped, made)
+        proof = prove(swarm_store(server), shipped, made)
     return Outcome(results, proof, services, metrics, watched, seconds, restarts)
 
 
 @contextmanager
-def _sidecars(folder: Path, at: int, task: Task) -> Iterator[subprocess.Popen[bytes]]:
+def sidecar_process(folder: Path, at: int, task: Task) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process of sidecars, which writes its result to the folder; it is gone afterwards."""
     given = folder / f"task-{at}"
     given.write_bytes(pickle.dumps(task))
     command = [sys.executable, "-c", SIDECARS, str(given), str(folder / f"result-{at}")]
@@ -269,7 +270,7 @@ def _watch(
     return time.monotonic() - begin
 
 
-def _metrics(url: str) -> Counter[str]:
+def read_metrics(url: str) -> Counter[str]:
     """Read every metric without the labels of histograms."""
     with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
         lines = [line.rpartition(" ") for line in answer.read().decode().splitlines() if line[0] != "#"]
@@ -278,7 +279,8 @@ def _metrics(url: str) -> Counter[str]:
     )
 
 
-def _store(server: S3Server) -> S3Store:
+def swarm_store(server: S3Server) -> S3Store:
+    """Open the bucket that the swarm fills."""
     os.environ.update(server.environment)
     return S3Store(BUCKET, PREFIX, endpoint=server.endpoint)
 

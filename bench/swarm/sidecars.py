@@ -16,6 +16,7 @@ import asyncio
 import pickle
 import random
 import resource
+import signal
 import sys
 import time
 from collections import Counter
@@ -103,7 +104,8 @@ class Result:
     """The result of a task.
 
     `answers` counts the outcomes of requests, and `took` has the seconds from a request to its response.
-    `attempts` has the times at which requests begin, also those that no collector receives.
+    `attempts` has the times at which requests begin, also those that no collector receives. `ends` says that
+    no further windows are to be made.
     """
 
     windows: list[Shipped] = field(default_factory=list)
@@ -112,6 +114,7 @@ class Result:
     attempts: list[float] = field(default_factory=list)
     late: float = 0.0
     cpu: float = 0.0
+    ends: bool = False
 
 
 class Link(asyncio.Protocol):
@@ -175,6 +178,8 @@ class Sidecar:
         async with asyncio.TaskGroup() as group:
             while due < end:
                 await asyncio.sleep(due - loop.time())
+                if self._result.ends:
+                    break
                 self._take(due)
                 if shipping is None or shipping.done():
                     shipping = group.create_task(self._ship(end + task.drain))
@@ -300,9 +305,10 @@ _HEAD: Final = (
 
 
 async def swarm(task: Task) -> Result:
-    """Run all sidecars of a process until the last acknowledgement."""
-    result = Result()
-    begin = asyncio.get_running_loop().time()
+    """Run all sidecars of a process until the last acknowledgement; SIGTERM ends the load early."""
+    result, loop = Result(), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, lambda: setattr(result, "ends", True))
+    begin = loop.time()
     async with asyncio.TaskGroup() as group:
         for number in range(task.first, task.first + task.sidecars):
             group.create_task(Sidecar(number, task, result).run(begin))
