@@ -102,6 +102,7 @@ def test_a_stat_line_is_read_even_when_the_name_tries_to_confuse() -> None:
         ("/usr/bin/python3", "3"),
         ("/opt/python", UNKNOWN_VERSION),
         ("/opt/python3.13t", "3.13"),
+        ("/usr/bin/pypy3.9", "3.9"),
         ("/usr/bin/python3.11 (deleted)", "3.11"),
         ("/usr/bin/python3.11-config", None),
         ("/usr/bin/ipython3", None),

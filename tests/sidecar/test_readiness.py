@@ -28,7 +28,7 @@ from sidelight_sidecar.samplers.permissions import (
     make_denied_error,
     read_target_identity,
 )
-from tests.processes import eventually
+from tests.processes import eventually, running
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar
 from tests.sidecar.fake_collector import FakeCollector
 
@@ -306,3 +306,13 @@ def test_every_problem_that_is_put_up_has_a_word_of_readiness() -> None:
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
     assert read_target_identity(2**22 + 5) == TargetIdentity()
+
+
+def test_pypy_is_said_to_be_not_supported(start_sidecar: StartSidecar, tmp_path: Path) -> None:
+    """It is known by its name, which any program may have."""
+    shutil.copy("/bin/sleep", tmp_path / "pypy3.9")
+    with running(tmp_path / "target.log", str(tmp_path / "pypy3.9"), "60") as target:
+        sidecar = start_sidecar("--pid", str(target.pid))
+        said = f"process {target.pid} runs PyPy, which is not supported"
+        eventually("readiness says so", lambda: said in str(sidecar.get("/readyz")[1]))
+        assert "Run the service on CPython" in str(sidecar.get("/readyz")[1])

@@ -66,6 +66,10 @@ class Proc:
         return self.key.pid
 
     @property
+    def is_pypy(self) -> bool:
+        return self.executable.rpartition("/")[2].startswith("pypy")
+
+    @property
     def is_alive(self) -> bool:
         return self.state not in "ZXx"
 

@@ -22,7 +22,7 @@ from sidelight_sidecar.discovery.bounded_file import read_bounded, read_lines
 from sidelight_sidecar.discovery.pod_cgroup import PodContainer, parse_pod_container
 from sidelight_sidecar.discovery.processes import Proc, ProcessKey
 
-_PYTHON_EXECUTABLE = re.compile(r"python(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
+_PYTHON_EXECUTABLE = re.compile(r"(?:python|pypy)(?P<version>[0-9]+(?:\.[0-9]+)?)?[a-z]*(?: \(deleted\))?")
 _LIBPYTHON = re.compile(r"/libpython(?P<version>[0-9]\.[0-9]+)[a-z]*\.so")
 _EXTENSION_MODULE = re.compile(r"/[\w.]+\.cpython-(?P<major>[0-9])(?P<minor>[0-9]+)[a-z]*-[\w-]+\.so")
 UNKNOWN_VERSION = "unknown"

@@ -155,6 +155,12 @@ class SessionHandle:
 
     def _attach(self, sampler: Sampler, rate_hz: float, window_seconds: float) -> tuple[Session, TargetState]:
         proc = self._proc
+        if proc.is_pypy:
+            raise SamplingError(
+                f"process {proc.pid} runs PyPy, which is not supported",
+                reason=Reason.NOT_PYTHON,
+                hint="Run the service on CPython, or exclude the process with --match.",
+            )
         target_state = self._guard.record_state(proc.key)
         if target_state.is_stopped:
             raise SamplingError(
