@@ -28,6 +28,8 @@ EVERYWHERE: list[Trial] = [
     ("twice", lambda python, much: trials.twice(python, 20 * much)),
     ("storm", lambda python, much: trials.storm(python, 30 * much)),
 ]
+# With a GIL, and from the first version whose tasks can be read.
+TASKS: Trial = ("tasks", lambda python, much: trials.tasks(python, int(2000 * much)))
 HERE: list[Trial] = [
     ("soaked", lambda python, much: trials.soaked(python, int(10_000_000 * much), 900 * much)),
     # It grows until it has as many stacks as it may, which takes as long however much is asked for.
@@ -56,7 +58,9 @@ def main(arguments: list[str]) -> int:
     for version, python in pythons.items():
         here = version == f"3.{sys.version_info.minor}"
         lines += [f"## Python {version}", "", "| trial | what was seen |", "|---|---|"]
-        for name, trial in EVERYWHERE + (HERE if here else []):
+        minor = version.removeprefix("3.")
+        with_tasks = [TASKS] if minor.isdigit() and int(minor) >= 11 else []
+        for name, trial in EVERYWHERE + with_tasks + (HERE if here else []):
             if options.only in name:
                 report = trial(python, options.much)
                 print(f"{version} {told(report)}", flush=True)

@@ -100,6 +100,10 @@ def test_a_sampler_that_is_killed_leaves_nothing_stopped_and_no_signal_behind(py
     assert trials.killed(python, 5).broken == []
 
 
+def test_an_event_loop_whose_tasks_are_read_loses_no_work():
+    assert trials.tasks(HERE, 60).broken == []
+
+
 def test_two_samplers_on_one_target_get_in_each_others_way_and_do_no_harm():
     assert trials.twice(HERE, 0.5).broken == []
 

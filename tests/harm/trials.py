@@ -254,6 +254,53 @@ def killed(python: Path, times: int, mode: str = "auto") -> Report:
     return report
 
 
+def tasks(python: Path, readings: int) -> Report:
+    """Tasks of a loop that never rests are read; then readers of them die by SIGKILL at random moments."""
+    report = Report("asyncio tasks read")
+    command = [str(python), str(TARGETS / "busy_loop.py")]
+    read = failed = 0
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as target,
+        sampler() as process,
+    ):
+        try:
+            assert target.stdin is not None
+            assert target.stdout is not None
+            assert target.stdout.readline() == "ready\n"
+            engine = Engine()
+            session = engine.attach(target.pid, rate_hz=RATE_HZ, tasks_hz=RATE_HZ, tasks_max=1000)
+
+            def enough() -> bool:
+                nonlocal read, failed
+                if batch := session.take().tasks:
+                    read, failed = read + batch.readings, failed + batch.failed
+                return read >= readings
+
+            until("enough readings", enough)
+            engine.close()
+            kills = max(readings // 20, 3)
+            for _ in range(kills):
+                answer = ask(process, target.pid, 2000, "auto")
+                assert "pid" in answer, answer
+                time.sleep(LUCK.uniform(0, 0.02))
+                os.kill(int(str(answer["pid"])), signal.SIGKILL)
+                until("the sampler is gone", lambda gone=answer["pid"]: not Path(f"/proc/{gone}").exists())
+                until("it goes on", lambda: thread_state(target.pid, target.pid) not in "Tt")
+            target.stdin.close()
+            told = json.loads(target.stdout.readline())
+            report.require(target.wait(DEADLINE_SECONDS) == 0, f"it ended with {target.returncode}")
+        finally:
+            target.kill()
+    report.require(told["passed"] > 0 == told["lost"], f"numbers were lost: {told}")
+    report.require(not told["errors"], f"exceptions: {told['errors']}")
+    report.figures |= {
+        "readings": f"{read:,} ({failed:,} failed)",
+        "killed": f"{kills:,} times",
+        "passed between tasks": f"{told['passed']:,} numbers, none lost",
+    }
+    return report
+
+
 @contextmanager
 def apart(target: Victim, pid: int) -> Iterator[None]:
     """A process, and what it forks, gets another CPU than the target, so that it has to stop it.

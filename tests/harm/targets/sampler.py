@@ -1,8 +1,8 @@
 """Samples a process when told to, in children of its own, so that one can be killed at any moment.
 
-Reads lines `PID RATE MODE`. For each it forks a child that samples, and prints the child's process id as soon
-as that has attached, or why it could not. A child that gets a SIGTERM prints what it counted, as JSON, and
-ends. Children end by themselves after a minute; the parent, at the end of its input.
+Reads lines `PID RATE MODE`. For each it forks a child that samples, tasks too, and prints the child's process
+id as soon as that has attached, or why it could not. A child that gets a SIGTERM prints what it counted, as
+JSON, and ends. Children end by themselves after a minute; the parent, at the end of its input.
 """
 
 import json
@@ -19,7 +19,7 @@ def sample(pid: int, rate: float, mode: str) -> None:
     signal.alarm(SECONDS)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     try:
-        session = Engine().attach(pid, rate_hz=rate, mode=mode)
+        session = Engine().attach(pid, rate_hz=rate, mode=mode, tasks_hz=rate)
     except (OSError, ValueError) as error:
         tell({"refused": str(error)})
         return
