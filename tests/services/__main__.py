@@ -25,7 +25,7 @@ from tests.services.venvs import CACHE, NotInstalled, environment
 
 RESULTS = CACHE / "results"
 PYTHONS = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-_OLDEST = (3, 8)
+_OLDEST = (3, 6)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -50,7 +50,8 @@ def main(argv: Sequence[str]) -> int:
     wrong = 0
     for python in pythons:
         for service in SERVICES.values():
-            if options.service and not any(text in service.name for text in options.service):
+            asked = not options.service or any(text in service.name for text in options.service)
+            if not asked or not service.runs_on(_version(python)):
                 continue
             before = kept(_version(python), service)
             if options.missing and before is not None and before.state != "wrong":
@@ -99,7 +100,7 @@ def run(service: Service, python: Path, seconds: float) -> Result:
 
 
 def interpreters() -> list[Path]:
-    """Those of pyenv's folder from 3.8 on, oldest first."""
+    """Those of pyenv's folder from 3.6 on, oldest first."""
     found = [path for path in PYTHONS.glob("3.*[0-9]/bin/python3") if _numbers(path) >= _OLDEST]
     return sorted(found, key=_numbers)
 

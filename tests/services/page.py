@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from tests.services.stacks import SERVICES
+from tests.services.stacks import SERVICES, Service
 
 _NOTHING = "-"
 _TOLD_WAIT = 0.01
@@ -59,14 +59,16 @@ def page(results: Iterable[Result], *, seconds: float, rate: float, machine: str
     """The page, with a column for each interpreter that was tried."""
     known = {(one.service, one.python): one for one in results}
     pythons = sorted({python for _, python in known}, key=_by_version)
-    services = list(SERVICES)
     notes: dict[str, int] = {}
     ran = sum(one.state != "missing" for one in known.values())
-    every = len(services) * len(pythons)
+    every = sum(service.runs_on(python) for service in SERVICES.values() for python in pythons)
     text = _HEAD.format(ran=ran, all=every)
     text += _table(
         ["service", *pythons],
-        [[name, *(_cell(known.get((name, python)), notes) for python in pythons)] for name in services],
+        [
+            [name, *(_cell(service, python, known.get((name, python)), notes) for python in pythons)]
+            for name, service in SERVICES.items()
+        ],
     )
     if notes:
         text += "\n" + "".join(f"{number}. {why}\n" for why, number in notes.items())
@@ -102,9 +104,9 @@ def _how(results: Iterable[Result], pythons: Sequence[str]) -> str:
     return text
 
 
-def _cell(result: Result | None, notes: dict[str, int]) -> str:
+def _cell(service: Service, python: str, result: Result | None, notes: dict[str, int]) -> str:
     if result is None:
-        return "not run"
+        return "not run" if service.runs_on(python) else ""
     if result.state == "ok":
         waited = f"+{100 * result.waited:.0f}" if result.waited > _TOLD_WAIT else ""
         return f"{100 * result.idle_seen:.1f}/{100 * result.idle_true:.1f}{waited}"

@@ -19,6 +19,7 @@ class Service:
     `leaf` is the function that computes, as far as Python frames tell; `packages` are those whose
     versions the page gives. A service without `http` gives work to itself; one that is `recycled` has its
     workers replaced all the time. `native` is how a frame below the leaf begins in a native capture.
+    `only` is the one minor version it runs on, where not 3.8 and later.
     """
 
     name: str
@@ -31,6 +32,12 @@ class Service:
     http: bool = True
     recycled: bool = False
     native: str = ""
+    only: str = ""
+
+    def runs_on(self, python: str) -> bool:
+        """Whether it is for this version, as "3.11.7"."""
+        major, minor = python.split(".")[:2]
+        return f"{major}.{minor}" == self.only if self.only else (int(major), int(minor)) >= (3, 8)
 
 
 SINGLE = {"main": 1}
@@ -123,19 +130,32 @@ _CELERY = Service(
     env={"REQUESTS_PER_SECOND": "{rate}"},
     http=False,
 )  # fmt: skip
+_TWISTED = Service("Twisted", "twisted", ("{python}", "twisted_app.py", "{port}"), SINGLE, ("twisted",))
+# Neither was changed since 2018.
+_JAPRONTO = Service(
+    "Japronto", "japronto", ("{python}", "japronto_app.py", "{port}", str(WORKERS)), PREFORK,
+    ("japronto", "uvloop"), only="3.6",
+)  # fmt: skip
+_VIBORA = Service(
+    "Vibora", "vibora", ("{python}", "vibora_app.py", "{port}", str(WORKERS)), PREFORK,
+    ("vibora", "uvloop"), only="3.6",
+)  # fmt: skip
 _PREFORK = Service("a loop around os.fork", "", ("{python}", "prefork_app.py", "{port}"), PREFORK, ())
 _COMPILED = [
     Service(f"a module in {what}", "compiled", ("{python}", "compiled_app.py", "{port}", module), SINGLE,
             packages, leaf="call_compiled", native=native)
     for what, module, packages, native in (
-        ("Cython", "hot_cython", ("cython",), "burn (hot_cython.pyx:"), ("C", "hot_c", (), "burn (hot_c."),
+        ("Cython", "hot_cython", ("cython",), "burn (hot_cython.pyx:"),
+        ("Cython, nogil", "hot_nogil", ("cython",), "burn (hot_nogil.pyx:"),
+        ("C", "hot_c", (), "burn (hot_c."),
     )
 ]  # fmt: skip
 
 SERVICES: dict[str, Service] = {
     service.name: service
     for service in [
-        *_aio(), *_wsgi(), _MEINHELD, _UVICORN, _HYPERCORN, _DAPHNE, _SANIC, _CELERY, _PREFORK, *_COMPILED,
+        *_aio(), *_wsgi(), _MEINHELD, _UVICORN, _HYPERCORN, _DAPHNE, _SANIC, _TWISTED, _JAPRONTO,
+        _VIBORA, _CELERY, _PREFORK, *_COMPILED,
     ]
 }  # fmt: skip
 

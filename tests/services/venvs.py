@@ -18,6 +18,7 @@ from tests.services.stacks import COMPILED
 REQUIREMENTS = Path(__file__).parent / "requirements"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sidelight-services"
 _INSTALL_SECONDS = 1200
+_LAST_PIP_OF_36 = "pip==21.3.1"
 
 
 class NotInstalled(Exception):
@@ -59,7 +60,7 @@ def environment(python: Path, requirements: str) -> Environment:
     if not outcome.exists() or json.loads(outcome.read_text())["stamp"] != stamp:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        told = {"stamp": stamp, **_install(python, REQUIREMENTS / f"{requirements}.txt", folder)}
+        told = {"stamp": stamp, **_install(python, version, REQUIREMENTS / f"{requirements}.txt", folder)}
         outcome.write_text(json.dumps(told))
     told = json.loads(outcome.read_text())
     if told["problem"]:
@@ -68,7 +69,7 @@ def environment(python: Path, requirements: str) -> Environment:
     return Environment(folder / "venv" / "bin", lib, told["versions"], modules)
 
 
-def _install(python: Path, pins: Path, folder: Path) -> dict[str, object]:
+def _install(python: Path, version: str, pins: Path, folder: Path) -> dict[str, object]:
     venv, log = folder / "venv", folder / "log"
     # Debian keeps ensurepip in a package of its own; this project's pip installs for it then.
     with log.open("wb") as output:
@@ -78,6 +79,9 @@ def _install(python: Path, pins: Path, folder: Path) -> dict[str, object]:
             shutil.rmtree(venv, ignore_errors=True)
             subprocess.run([python, "-m", "venv", "--without-pip", venv], stdout=output, check=True)
             pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
+        if version.startswith("3.6."):
+            # The one that Python 3.6 brings knows no wheels of its last years.
+            subprocess.run([*pip, "install", "--quiet", _LAST_PIP_OF_36], stdout=output, check=False)
         command = [*pip, "--disable-pip-version-check", "install", "--quiet", "--requirement", str(pins)]
         try:
             done = subprocess.run(
