@@ -286,12 +286,14 @@ class AgentPoll:
     """A sidecar's poll; the collector may delay the response by `timeout_seconds`.
 
     With `for_node` a node agent asks which pods of its node to sample for a capture; it is in no service.
+    `attached` are the captures for which it looks for a process.
     """
 
     status: AgentStatus
     timeout_seconds: float = 0.0
     reports: tuple[CaptureReport, ...] = ()
     for_node: bool = False
+    attached: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -300,6 +302,7 @@ class AgentPoll:
             "timeout_seconds": self.timeout_seconds,
             "reports": [report.to_json() for report in self.reports],
             "for_node": self.for_node,
+            "attached": list(self.attached),
         }
 
     @classmethod
@@ -314,6 +317,7 @@ class AgentPoll:
             _amount(raw, "timeout_seconds"),
             tuple(map(CaptureReport.parse, reports)),
             for_node,
+            tuple(filter(_is_capture_id, _words(raw, "attached"))),
         )
 
 

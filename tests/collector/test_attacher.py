@@ -148,11 +148,13 @@ class Cluster:
         capture = await self.coordinator.start(wish)
         return await self.attacher.start_attaching(capture, targets)
 
-    async def ask(self, name: str, seconds: float = 0.0, **status: Any) -> AgentPollResponse:
+    async def ask(
+        self, name: str, seconds: float = 0.0, attached: tuple[str, ...] = (), **status: Any
+    ) -> AgentPollResponse:
         """What the node agent with this pod gets: as itself, or for a pod."""
         for_node = not status
         labels = Labels({"service": "shop", **status} if status else {"node": "n1"})
-        poll = AgentPoll(AgentStatus(name, labels, ready=True), seconds, (), for_node)
+        poll = AgentPoll(AgentStatus(name, labels, ready=True), seconds, (), for_node, attached)
         return await self.coordinator.handle_poll(poll)
 
 
@@ -232,6 +234,24 @@ async def test_captures_that_attach_to_one_pod_in_turn_get_an_attachment_each() 
     assert [claim.labels["pod"] for claim in second.claims] == ["a"]
     assert second.claims[0].agent != name
     assert await finish_by_agent(cluster, second) != name
+
+
+@pytest.mark.parametrize("end", ["stop", "delete"])
+async def test_a_node_agent_learns_that_a_capture_ended_before_its_pod_was_sampled(end: str) -> None:
+    cluster = Cluster(AGENT, pod("a"))
+    capture = await cluster.capture()
+    assert (await cluster.ask(qualify("node"))).attachments
+    waiting = asyncio.create_task(cluster.ask(qualify("node"), 60.0, (capture.id,)))
+    # The poll waits before the event loop takes up what was scheduled later.
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await getattr(cluster.coordinator, end)(capture.id)
+    response = await asyncio.wait_for(waiting, 60)
+    assert (response.stop_captures, response.attachments) == ((capture.id,), ())
+    again = await cluster.capture()
+    response = await cluster.ask(qualify("node"), 0.0, (capture.id, again.id))
+    assert response.stop_captures == (capture.id,)
+    assert [one.capture for one in response.attachments] == [again.id]
 
 
 async def test_a_capture_without_attach_gets_no_pod_that_another_attached() -> None:

@@ -21,6 +21,7 @@ from sidelight_sidecar.agent import pod_captures
 from sidelight_sidecar.agent.pod_captures import PodCapturePollers
 from sidelight_sidecar.captures import capture_poller
 from sidelight_sidecar.captures.capture_poller import CapturePoller
+from sidelight_sidecar.captures.capture_tasks import MakePoller
 from sidelight_sidecar.captures.remote_capture import CaptureContext
 from sidelight_sidecar.metrics import SidecarMetrics
 from sidelight_sidecar.sampling.process_watcher import SampledProcesses
@@ -105,3 +106,20 @@ async def test_an_attached_pod_has_a_poller_for_its_capture_alone(monkeypatch: p
     only = {status.labels["pod"]: status.only_capture for status in collector.statuses.values()}
     assert only == {"cart-1": "", "plain-1": "c_1"}
     assert len(made) == 2, "no ordinary poller for a pod that did not ask"
+
+
+def test_an_attachment_without_a_process_ends_with_its_capture() -> None:
+    node = Node(pod("plain", None))
+    pollers = PodCapturePollers(
+        cast("SampledProcesses", Sampled()),
+        cast("MakePoller", None),
+        node.attached,
+        node.targets.is_profiled,
+    )
+    first, second = (Attachment(f"c_{at}", f"attached-{at}", "shop", "plain-1", 60.0) for at in (1, 2))
+    pollers.receive(AgentPollResponse(attachments=(first, second)))
+    assert pollers.list_waiting() == ("c_1", "c_2")
+    assert node.attached.find("shop", "plain-1") == first
+    pollers.receive(AgentPollResponse(stop_captures=("c_1",)))
+    assert pollers.list_waiting() == ("c_2",)
+    assert node.attached.find("shop", "plain-1") == second

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sidelight.waiting import wait_for_event
+from sidelight_collector.auth.write_identity import get_pod_suffix
 from sidelight_collector.metrics import Metrics
 from sidelight_model.errors import Reason, SidelightError
 
@@ -63,10 +64,14 @@ class PendingPolls:
             self._metrics.pending_polls.set(len(self._pending))
 
     def wake(self, agents: Iterable[str]) -> None:
-        """Wake the polls of these sidecars, so that they check for a response."""
+        """Wake the polls of these sidecars, so that they check for a response.
+
+        Also those of node agents for whose pods they poll.
+        """
         for agent in list(agents):
-            if poll := self._pending.get(agent):
-                poll.event.set()
+            for name in (agent, get_pod_suffix(agent)):
+                if poll := self._pending.get(name):
+                    poll.event.set()
 
     def wake_all(self) -> None:
         """Wake all polls, also those that their sidecars abandoned for another one."""

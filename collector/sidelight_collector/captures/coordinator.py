@@ -221,7 +221,7 @@ class CaptureCoordinator:
         if poll.for_node:
             timeout_seconds = 0.0 if self.is_closed else min(timeout_seconds, self._poll_timeout_seconds)
             wait = partial(self._polls.wait, get_pod_suffix(name), timeout_seconds, is_disconnected)
-            return await respond_to_node_agent(self._active, name, wait, self._clock)
+            return await respond_to_node_agent(self._active, self._repository, poll, wait, self._clock)
         agent = self._agents.record_poll(poll, now, dedicated_capture, self._polls.is_waiting)
         unknown_ids = [
             one for one in [await self._record_report(name, report) for report in poll.reports] if one
@@ -351,8 +351,7 @@ class CaptureCoordinator:
         if known.capture is not capture:
             old, known.capture = known.capture, choose_later_state(capture, known.capture)
         if old is None or (old.stop_at, old.claims) != (known.capture.stop_at, known.capture.claims):
-            names = [claim.agent for claim in known.capture.claims]
-            self._polls.wake([*names, *map(get_pod_suffix, names)])
+            self._polls.wake(claim.agent for claim in known.capture.claims)
         return known
 
     def _merge_if_active(self, capture: Capture) -> None:
@@ -484,6 +483,7 @@ class CaptureCoordinator:
 
         capture = await asyncio.to_thread(self._repository.update, capture_id, set_outcome)
         self._active.pop(capture_id, None)
+        self._polls.wake(claim.agent for claim in capture.claims)
         if is_first:
             self._metrics.captures_ended.labels(outcome.state).inc()
             _log.info(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -15,7 +16,14 @@ from sidelight_collector.captures.capture import (
     CapturePolicy,
     build_capture_job,
 )
-from sidelight_model.capture_protocol import AgentPollResponse, Attachment, CaptureJob, CaptureState
+from sidelight_collector.captures.capture_repository import CaptureNotFound, CaptureRepository
+from sidelight_model.capture_protocol import (
+    AgentPoll,
+    AgentPollResponse,
+    Attachment,
+    CaptureJob,
+    CaptureState,
+)
 
 RESEND_SECONDS: Final = 1.0
 """Interval at which a job is repeated until the sidecar confirms it."""
@@ -61,16 +69,36 @@ class ActiveCapture:
 
 async def respond_to_node_agent(
     active_captures: Mapping[str, ActiveCapture],
-    agent: str,
+    repository: CaptureRepository,
+    poll: AgentPoll,
     wait: Callable[[], Awaitable[None]],
     clock: Callable[[], float],
 ) -> AgentPollResponse:
-    """Return the attachments of a node agent, at once or after `wait`."""
-    attachments = build_attachments(active_captures.values(), get_pod_suffix(agent), clock())
-    if not attachments:
+    """Return the attachments of a node agent and which have ended, at once or after `wait`."""
+
+    async def build_response() -> AgentPollResponse:
+        suffix = get_pod_suffix(poll.status.agent)
+        attachments = build_attachments(active_captures.values(), suffix, clock())
+        ended = [one for one in poll.attached if await _has_ended(active_captures, repository, one)]
+        return AgentPollResponse(stop_captures=tuple(ended), attachments=attachments)
+
+    response = await build_response()
+    if not response:
         await wait()
-        attachments = build_attachments(active_captures.values(), get_pod_suffix(agent), clock())
-    return AgentPollResponse(attachments=attachments)
+        response = await build_response()
+    return response
+
+
+async def _has_ended(
+    active_captures: Mapping[str, ActiveCapture], repository: CaptureRepository, capture_id: str
+) -> bool:
+    """Return whether a capture is to stop, has ended or is deleted."""
+    try:
+        active = active_captures.get(capture_id)
+        capture = active.capture if active else await asyncio.to_thread(repository.get, capture_id)
+    except CaptureNotFound:
+        return True
+    return capture.stop_at is not None or capture.outcome is not None
 
 
 def build_attachments(

@@ -51,6 +51,10 @@ class AttachedPods:
                 return attachment
         return None
 
+    def list_current(self) -> list[Attachment]:
+        """Return the attachments that have not ended."""
+        return [attached.attachment for attached in self._pods.values() if not attached.has_ended]
+
     def end(self, attachment: Attachment) -> None:
         """End an attachment whose capture has ended."""
         attached = self._pods.get(attachment.agent)

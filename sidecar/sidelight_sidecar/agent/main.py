@@ -57,13 +57,13 @@ async def serve(settings: AgentSettings) -> int:
         tasks: list[Callable[[], Coroutine[None, None, None]]] = [
             partial(targets.report, metrics, parts.health)
         ]
+        pollers = PodCapturePollers(process_watcher, make_poller, attached, targets.is_profiled)
         if settings.captures_from_collector:
             node = Labels({"node": settings.node})
             no_processes = PodProcesses(process_watcher, "")
             node_poller = make_poller(str(ULID()), node, no_processes, is_for_node=True)
-            node_poller.on_response = attached.receive
+            node_poller.on_response, node_poller.list_attached = pollers.receive, pollers.list_waiting
             tasks.append(node_poller.run)
-        pollers = PodCapturePollers(process_watcher, make_poller, attached, targets.is_profiled)
         return CaptureTasks(pollers, tasks)
 
     pods.start()

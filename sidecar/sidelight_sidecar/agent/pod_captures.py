@@ -9,7 +9,7 @@ from typing import Final
 from ulid import ULID
 
 from sidelight.waiting import wait_for_event
-from sidelight_model.capture_protocol import Attachment
+from sidelight_model.capture_protocol import AgentPollResponse, Attachment
 from sidelight_model.labels import Labels
 from sidelight_sidecar.agent.attached_pods import AttachedPods
 from sidelight_sidecar.captures.capture_poller import CapturePoller
@@ -65,6 +65,21 @@ class PodCapturePollers:
     def drain(self) -> None:
         """Let `run` return once all captures have ended and are reported."""
         self._draining.set()
+
+    def list_waiting(self) -> tuple[str, ...]:
+        """Return the captures that are attached to a pod without a sampled process."""
+        return tuple(attachment.capture for attachment in self._list_waiting_attachments())
+
+    def receive(self, response: AgentPollResponse) -> None:
+        """Take the attachments of a response, and let go of waiting ones whose capture has ended."""
+        self._attached.receive(response)
+        for attachment in self._list_waiting_attachments():
+            if attachment.capture in response.stop_captures:
+                self._attached.end(attachment)
+
+    def _list_waiting_attachments(self) -> list[Attachment]:
+        polling = {attachment for _, attachment in self._pollers}
+        return [one for one in self._attached.list_current() if one not in polling]
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -98,6 +98,8 @@ class CapturePoller:
         self._last_outcome = PollOutcome.ANSWERED
         self.wait_until_ready: Callable[[], Awaitable[None]] = _return_at_once
         self.on_response: Callable[[AgentPollResponse], None] = lambda _: None
+        self.list_attached: Callable[[], tuple[str, ...]] = tuple
+        """Returns the captures for which a node agent looks for a process."""
 
     def drain(self) -> None:
         """Let `run` return once all captures have ended and are reported."""
@@ -161,6 +163,7 @@ class CapturePoller:
                 timeout,
                 tuple(capture.build_report() for capture in unreported),
                 self._is_for_node,
+                self.list_attached(),
             )
         )
         try:

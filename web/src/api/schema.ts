@@ -1834,6 +1834,8 @@ export interface components {
             readonly node_agent?: boolean;
             /** @description A node agent asks for attachments; the poll is of no service. */
             readonly for_node?: boolean;
+            /** @description Captures for which a node agent looks for a process; those that have ended are in stop_captures. */
+            readonly attached?: readonly string[];
         };
         readonly AgentPollResponse: {
             /** @description Captures to start. */
