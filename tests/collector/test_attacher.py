@@ -13,6 +13,7 @@ import pytest
 from sidelight_collector.auth.write_identity import WriterIdentity
 from sidelight_collector.captures.agents import AgentRegistry
 from sidelight_collector.captures.attach.attacher import (
+    AGENTS_SECONDS,
     TOKEN_SLACK_SECONDS,
     Attacher,
     AttachPolicy,
@@ -27,6 +28,7 @@ from sidelight_collector.kubernetes_discovery.k8s_objects import parse_pod
 from sidelight_collector.kubernetes_discovery.shared_state import ClusterSnapshot
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.objects import StoreError
 from sidelight_model.capture_protocol import (
     AgentPoll,
     AgentPollResponse,
@@ -276,6 +278,43 @@ async def test_a_collector_says_which_agent_leaves_a_pod_to_its_sidecar() -> Non
     attacher = Cluster(AGENT, pod("a", sidecar="running")).attacher
     assert attacher.find_node_agent("n1") == "agents/agent-n1"
     assert attacher.find_node_agent("n2") == ""
+
+
+async def test_the_last_known_agents_count_while_the_store_is_away() -> None:
+    now = [0.0]
+    snapshots = iter([ClusterSnapshot("watching", 0.0, ClusterInventory((parse_pod(AGENT),)))])
+
+    def get_snapshot() -> ClusterSnapshot:
+        try:
+            return next(snapshots)
+        except StopIteration:
+            raise StoreError("no disk") from None
+
+    metrics, coordinator = Metrics(), Cluster().coordinator
+    policy = AttachPolicy("", (), "", 60.0)
+    attacher = Attacher(None, coordinator, get_snapshot, policy, metrics, lambda: now[0])
+    for now[0] in (AGENTS_SECONDS, 2 * AGENTS_SECONDS, 2.5 * AGENTS_SECONDS):
+        assert attacher.find_node_agent("n1") == "agents/agent-n1"
+    assert metrics.registry.get_sample_value("sidelight_capture_errors_total") == 1
+
+
+@pytest.mark.parametrize(
+    ("pods", "image", "namespaces", "says"),
+    [
+        ((AGENT, pod("a")), "", ("shop",), "ask with --attach"),
+        ((pod("a"),), "image", ("shop",), "ask with --attach"),
+        ((pod("a"),), "", ("shop",), "--attach cannot sample them: no node agent runs on the nodes"),
+        ((AGENT, pod("a")), "", ("cart",), "--attach cannot sample them: pods of shop without a sidecar run"),
+        ((AGENT, pod("a")), "image", (), "GET /api/v1/workloads says what to do"),
+    ],
+)
+async def test_attaching_is_offered_where_it_can_work(
+    pods: tuple[dict[str, Any], ...], image: str, namespaces: tuple[str, ...], says: str
+) -> None:
+    wish = CaptureRequest("shop", "", Selector(), "all", 60.0, 100, "auto", True)
+    hint = Cluster(*pods, image=image, namespaces=namespaces).attacher.suggest_attach(wish)
+    assert hint.startswith("There is 1 pod of shop without a sidecar")
+    assert says in hint
 
 
 def test_a_sidecar_says_that_an_agent_leaves_the_pod_to_it(capsys: pytest.CaptureFixture[str]) -> None:

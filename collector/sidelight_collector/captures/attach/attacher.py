@@ -12,7 +12,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,29 +157,38 @@ class Attacher:
 
         Empty if there are none, or the request attaches already.
         """
-        snapshot = self._get_snapshot()
+        inventory = self._get_snapshot().inventory
         unprofiled = [
             pod
-            for pod in snapshot.inventory.pods
+            for pod in inventory.pods
             if _matches_request(pod, capture_request) and _is_unprofiled(pod) and pod.inject_label != "false"
         ]
         if capture_request.attach or not unprofiled:
             return ""
         verb, noun = ("are", "pods") if len(unprofiled) > 1 else ("is", "pod")
         problem = f"There {verb} {len(unprofiled)} {noun} of {capture_request.service} without a sidecar"
-        if self.is_enabled and any(self._policy.allows_namespace(pod.namespace) for pod in unprofiled):
-            return f"{problem}: ask with --attach to attach one."
-        return f"{problem}: GET /api/v1/workloads says what to do."
+        if not self.is_enabled:
+            return f"{problem}: GET /api/v1/workloads says what to do."
+        if self._build_targets(unprofiled, capture_request, find_node_agents(inventory)):
+            return f"{problem}: ask with --attach to sample them for this capture."
+        error = self._make_no_candidates_error(capture_request, unprofiled)
+        return f"{problem}, and --attach cannot sample them: {error.message}. {error.hint}"
 
     def find_node_agent(self, node: str) -> str:
         """Return namespace and name of the node agent on a node; empty without one.
 
-        Blocks while the cluster's state is read, at most every `AGENTS_SECONDS`.
+        Blocks while the cluster's state is read, at most every `AGENTS_SECONDS`. The last known agents stay
+        if it cannot be read.
         """
         with self._lock:
             now = self._clock()
             if now >= self._agents_read_at + AGENTS_SECONDS:
-                self._agents_read_at, self._agents = now, find_node_agents(self._get_snapshot().inventory)
+                self._agents_read_at = now
+                try:
+                    self._agents = find_node_agents(self._get_snapshot().inventory)
+                except SidelightError as error:
+                    self._metrics.capture_errors.inc()
+                    _log.warning("node agents not looked up", error=error.message, hint=error.hint)
             agent = self._agents.get(node)
             return f"{agent.namespace}/{agent.name}" if agent else ""
 
@@ -210,7 +219,16 @@ class Attacher:
         }
         pods = await asyncio.to_thread(self._find_candidates, capture_request, places)
         agents = find_node_agents((await asyncio.to_thread(self._get_snapshot)).inventory)
-        targets = [
+        targets = self._build_targets(pods, capture_request, agents)
+        if not targets and not free:
+            raise self._make_no_candidates_error(capture_request, pods)
+        return random.sample(targets, min(missing, len(targets)))
+
+    def _build_targets(
+        self, pods: Iterable[Pod], capture_request: CaptureRequest, agents: Mapping[str, Pod]
+    ) -> list[AttachTarget]:
+        """Build the targets of those pods that an agent of their node, or else a sidecar, may sample."""
+        return [
             target
             for pod in pods
             if self._policy.allows_namespace(pod.namespace)
@@ -220,9 +238,6 @@ class Attacher:
             for target in [_build_target(pod, capture_request, agents.get(pod.node))]
             if target.node_agent or self._policy.image
         ]
-        if not targets and not free:
-            raise self._make_no_candidates_error(capture_request, pods)
-        return random.sample(targets, min(missing, len(targets)))
 
     async def start_attaching(self, capture: Capture, targets: Sequence[AttachTarget]) -> Capture:
         """Add the sidecars to their capture, and queue them to be attached."""
