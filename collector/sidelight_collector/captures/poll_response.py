@@ -74,7 +74,10 @@ async def respond_to_node_agent(
     wait: Callable[[], Awaitable[None]],
     clock: Callable[[], float],
 ) -> AgentPollResponse:
-    """Return the attachments of a node agent and which have ended, at once or after `wait`."""
+    """Return the attachments of a node agent, at once or after `wait`.
+
+    With those of its captures (`poll.attached`) that are over.
+    """
 
     async def build_response() -> AgentPollResponse:
         suffix = get_pod_suffix(poll.status.agent)

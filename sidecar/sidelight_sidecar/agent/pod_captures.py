@@ -71,7 +71,7 @@ class PodCapturePollers:
         return tuple(attachment.capture for attachment in self._list_waiting_attachments())
 
     def receive(self, response: AgentPollResponse) -> None:
-        """Take the attachments of a response, and let go of waiting ones whose capture has ended."""
+        """Take the attachments of a response, and end those whose capture is over."""
         self._attached.receive(response)
         for attachment in self._list_waiting_attachments():
             if attachment.capture in response.stop_captures:

@@ -227,7 +227,7 @@ class Attacher:
     def _build_targets(
         self, pods: Iterable[Pod], capture_request: CaptureRequest, agents: Mapping[str, Pod]
     ) -> list[AttachTarget]:
-        """Build the targets of those pods that an agent of their node, or else a sidecar, may sample."""
+        """Build the targets of those pods that an agent or a sidecar may sample."""
         return [
             target
             for pod in pods
