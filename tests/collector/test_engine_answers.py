@@ -127,7 +127,12 @@ async def test_every_answer_is_that_of_a_collector_that_adds_up_itself(
     async with (
         serving(store, **own) as plain,
         serving(
-            store, **own, engine=engine.url_of(name), engine_fallback=False, engine_timeout_seconds=60.0
+            store,
+            **own,
+            engine=engine.url_of(name),
+            engine_fallback=False,
+            engine_timeout_seconds=200.0,
+            query_timeout_seconds=200.0,
         ) as other,
     ):
         for selector, (path, more) in zip(cycle(SELECTORS), ASKED * 3, strict=False):
