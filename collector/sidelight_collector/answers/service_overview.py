@@ -150,4 +150,5 @@ def _build_version_columns(
 
 
 def _to_seconds(ns: int) -> float:
-    return round(ns / SECOND_NS, _DIGITS)
+    """Round to milliseconds, in integers: `round` to digits costs several times as much."""
+    return (ns + 500_000) // 1_000_000 / 1000

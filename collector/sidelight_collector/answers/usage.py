@@ -7,6 +7,7 @@ from math import fsum
 import pyarrow as pa
 
 from sidelight_collector.arrow_ops import (
+    add_columns,
     combine_chunks,
     concat_tables,
     drop_duplicates,
@@ -17,7 +18,7 @@ from sidelight_collector.arrow_ops import (
 from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.rollups.pod_time import compute_union_ns, filter_process_rows, iter_pod_time
 from sidelight_collector.times import SECOND_NS
-from sidelight_model.counts import STATES, STATES_BY_TYPE, THREAD_STATES, ProfileType
+from sidelight_model.counts import STATES_BY_TYPE, THREAD_STATES, ProfileType
 
 
 @dataclass(slots=True)
@@ -70,15 +71,15 @@ def summarize_usage(
     """
     key_values, table, process_rows = _number_rows(windows, keys)
     usages = [WindowUsage(key) for key in key_values]
+    sums = ("windows", "samples", "all_samples")
+    table = table.append_column("samples", add_columns(table, STATES_BY_TYPE[kind]))
+    table = table.append_column("all_samples", add_columns(table, THREAD_STATES))
     grouped = table.group_by(["number", "period_ns"], use_threads=False).aggregate(
-        [("ts", "min"), ("end_ns", "max"), ("windows", "sum"), *((state, "sum") for state in STATES)]
+        [("ts", "min"), ("end_ns", "max"), *((name, "sum") for name in sums)]
     )
-    columns = (grouped[name] for name in ("number", "period_ns", "ts_min", "end_ns_max", "windows_sum"))
-    counts = {state: to_ints(grouped[f"{state}_sum"]) for state in STATES}
-    total_samples = list(map(sum, zip(*(counts[state] for state in THREAD_STATES), strict=True)))
-    type_samples = list(map(sum, zip(*(counts[state] for state in STATES_BY_TYPE[kind]), strict=True)))
-    for (at, period, first, last, count), all_samples, samples in zip(
-        zip(*map(to_ints, columns), strict=True), total_samples, type_samples, strict=True
+    columns = ("number", "period_ns", "ts_min", "end_ns_max", *(f"{name}_sum" for name in sums))
+    for at, period, first, last, count, samples, all_samples in zip(
+        *(to_ints(grouped[name]) for name in columns), strict=True
     ):
         usage = usages[at]
         usage.first_ns = min(usage.first_ns, first) if usage.windows else first
