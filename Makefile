@@ -65,7 +65,7 @@ native: $(VENV)/.native ## build the native extension and install it in .venv
 ui: web/dist/.built ## build the web UI into web/dist
 
 .PHONY: tools
-tools: debian-tools $(GO_TOOLS) ## the programs the tests drive: Chromium, Prometheus, an S3 server, helm and what checks the chart
+tools: debian-tools $(GO_TOOLS) .tools/ray-daft ## the programs the tests drive: Chromium, Prometheus, an S3 server, Ray with Daft, helm and what checks the chart
 
 .PHONY: debian-tools
 debian-tools: ## those of `make tools` that Debian packages
@@ -257,6 +257,8 @@ lock: $(VENV)/bin/python ## resolve pyproject.toml's extras into requirements/*.
 		$(BIN)/uv pip compile --quiet "$$file" --output-file "$${file%.in}.txt" --universal --python-version 3.11 \
 			--no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS); \
 	done
+	$(BIN)/uv pip compile --quiet $(RAY_DAFT:.txt=.in) --output-file $(RAY_DAFT) --universal --python-version 3.11 \
+		--generate-hashes --no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS)
 	for stack in tests/services/requirements/*.in; do \
 		$(BIN)/uv pip compile --quiet "$$stack" --output-file "$${stack%.in}.txt" --universal --python-version 3.8 \
 			--no-emit-index-url --no-header --no-annotate $(LOCK_FLAGS); \
@@ -369,6 +371,14 @@ CLIENTS_CACHED := pyroscope-clients-$(shell cat $(CLIENT_FILES) | sha256sum | cu
 		for file in $(CLIENTS)/requirements/*.txt; do name=$${file##*/}; \
 			$(PIP) install --no-deps --target "$$new/$${name%.txt}" --requirement "$$file"; done)
 	@touch $(CACHE)/$(CLIENTS_CACHED) && ln -sfn $(CACHE)/$(CLIENTS_CACHED) $@
+
+# A cluster that reads a store's objects in a test: 200 MB of packages, none of which the product needs
+RAY_DAFT := tests/collector/ray_daft/requirements.txt
+RAY_DAFT_CACHED := ray-daft-$(shell sha256sum $(RAY_DAFT) | cut -c1-12)
+.tools/ray-daft: $(RAY_DAFT)
+	@$(call built,$(RAY_DAFT_CACHED),$(PYTHON) -m venv "$$new"; "$$new/bin/python" -m pip --disable-pip-version-check --quiet install \
+		--require-hashes --no-deps --only-binary :all: --requirement $(RAY_DAFT))
+	@touch $(CACHE)/$(RAY_DAFT_CACHED) && ln -sfn $(CACHE)/$(RAY_DAFT_CACHED) $@
 
 # Of the server's plugins the tests need one. Others are hard links of the same files.
 .tools/trino-server-$(TRINO_VERSION):

@@ -73,6 +73,7 @@ PROCESSES = (
     "tests/collector/test_pyroscope_clients.py",
     "tests/collector/test_pyroscope_programs.py",
     "tests/collector/test_prometheus_requests.py",
+    "tests/collector/test_ray_daft.py",
     "tests/collector/test_store_directory.py",
     "tests/collector/test_store_disk.py",
     "tests/collector/test_workers.py",
