@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
+import numpy as np
 import pyarrow as pa
 
-from sidelight_collector.arrow_ops import sort_table, to_ints
+from sidelight_collector.arrow_ops import sort_table, to_int64_numpy
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Selector
 
@@ -69,8 +69,8 @@ class SelectedWindows:
         The table has the columns `wid`, `group` and `day`.
         """
         rows = sort_table(self.table.select(["segment", "wid", "group", "day"]), ["segment"])
-        start = 0
-        for at, run in groupby(to_ints(rows["segment"])):
-            length = sum(1 for _ in run)
-            yield self.segments[at], rows.slice(start, length)
-            start += length
+        places, starts, counts = np.unique(
+            to_int64_numpy(rows["segment"]), return_index=True, return_counts=True
+        )
+        for at, start, count in zip(places.tolist(), starts.tolist(), counts.tolist(), strict=True):
+            yield self.segments[at], rows.slice(start, count)

@@ -25,7 +25,6 @@ from sidelight_collector.arrow_ops import (
     Column,
     build_dictionary_array,
     combine_chunks,
-    concat_tables,
     dictionary_encode,
     repeat_value,
     to_ints,
@@ -155,7 +154,7 @@ def merge_sums(tables: list[pa.Table], *, extra_keys: Sequence[str] = ()) -> pa.
 
     `extra_keys` name further key columns of integers, which come last in the result.
     """
-    table = concat_tables(tables)
+    table = pa.concat_tables(tables).unify_dictionaries()  # in chunks, not copied
     service = dictionary_encode(table["service"])
     plain = table.set_column(0, "service", service.indices)
     keys = ("service", "period_ns", *extra_keys)
