@@ -258,9 +258,18 @@ def _require_columns(table: pa.Table, names: list[str], key: str) -> pa.Table:
 
 
 def encode_parquet(table: pa.Table) -> bytes:
-    """Encode a table as a Parquet file with a checksum; equal tables give equal bytes."""
+    """Encode a table as a Parquet file with a checksum; equal tables give equal bytes.
+
+    No query uses statistics of lists; those of frames would take half of the time.
+    """
+    flat = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
     sink = io.BytesIO()
     pq.write_table(
-        table, sink, row_group_size=ROWS_PER_GROUP, compression="zstd", compression_level=ZSTD_LEVEL
+        table,
+        sink,
+        row_group_size=ROWS_PER_GROUP,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        write_statistics=flat,
     )
     return add_checksum(sink.getvalue())
