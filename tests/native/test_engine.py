@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sidelight_native import STATES, Engine
 
+from sidelight_sidecar.samplers.native_sampler import NativeSession
 from tests.native.conftest import PYTHONS, Taken, apart
 
 EACH_END = dict([next(iter(PYTHONS.items())), list(PYTHONS.items())[-1]])
@@ -132,6 +133,31 @@ def test_samples_with_their_times_follow_each_other(start, wait_until):
     assert session.timeline(0).samples == []
     with pytest.raises(ValueError, match="seconds"):
         session.timeline(-1)
+
+
+class SlowTake:
+    """A session whose `take` returns after another tick."""
+
+    def __init__(self, session, wait_until):
+        self._session, self._wait_until = session, wait_until
+
+    def __getattr__(self, name):
+        return getattr(self._session, name)
+
+    def take(self):
+        taken, before = self._session.take(), len(self._session.timeline().samples)
+        self._wait_until(lambda: len(self._session.timeline().samples) > before)
+        return taken
+
+
+def test_the_samples_with_times_are_those_of_the_batch(start, wait_until):
+    session = Engine().attach(start("workers", 60).pid, rate_hz=200, timed=100_000)
+    sampler = NativeSession(SlowTake(session, wait_until), "sidelight", has_timestamps=True)
+    batches = [sampler.take() for _ in range(5)]
+    session.set_rate(0)
+    batches.append(sampler.stop())
+    assert [batch.timed_samples.samples for batch in batches] == [batch.quality.samples for batch in batches]
+    assert sum(batch.timed_samples.samples for batch in batches) == len(session.timeline().samples) > 0
 
 
 def test_too_many_stacks_are_counted_as_other(start, wait_until):

@@ -117,7 +117,7 @@ class NativeSession:
         self._session = session
         self._sampler = sampler
         self._has_timestamps = has_timestamps
-        self._timed_samples_read = 0
+        self._timed_samples_read = self._samples_taken = 0
         self._period_ns = round(1e9 / session.rate_hz) if session.rate_hz else 0
         self.mode: str = session.mode
         self.reader: str = session.reader
@@ -159,13 +159,18 @@ class NativeSession:
         )
 
     def _read_timed_samples(self) -> TimedSamples:
-        """Return the samples since the last call."""
+        """Return the samples of the batches since the last call.
+
+        A tick after the last batch is left for the next one.
+        """
         timeline = self._session.timeline(after=self._timed_samples_read)
-        dropped = max(0, timeline.dropped - self._timed_samples_read)
-        self._timed_samples_read += dropped + len(timeline.samples)
-        return encode_timed_samples(timeline, self._period_ns, dropped=dropped)
+        new = self._samples_taken - self._timed_samples_read
+        dropped = min(max(0, timeline.dropped - self._timed_samples_read), new)
+        self._timed_samples_read = self._samples_taken
+        return encode_timed_samples(timeline, self._period_ns, dropped=dropped, most=new - dropped)
 
     def _convert_batch(self, batch: Any) -> SampleBatch:
+        self._samples_taken += batch.samples
         threads: dict[str, dict[Stack, Counts]] = {}
         for kind, stack, *states in batch.counts:
             threads.setdefault(kind, {})[Stack(stack)] = Counts(*states)
