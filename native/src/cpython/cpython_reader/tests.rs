@@ -8,6 +8,7 @@ use crate::linux::memory::{MemoryImage, Span};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -64,6 +65,9 @@ const MOST_READS: usize = 200_000;
 const PAGE: usize = 4096;
 /// Moments of each process.
 const MOMENTS: usize = 12;
+/// In the last byte of an entry of /proc/PID/pagemap.
+const PRESENT: u8 = 1 << 7;
+const SWAPPED: u8 = 1 << 6;
 const UNREAD: &str = "(unread)";
 /// Readings of garbage, of each process.
 const READINGS: usize = 3000;
@@ -97,13 +101,20 @@ impl Target {
         }
         let mut pieces = MemoryImage::default();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+        let pagemap = fs::File::open(format!("/proc/{pid}/pagemap")).unwrap();
         for line in maps.lines().filter(|line| !line.ends_with("[vvar]") && !line.ends_with("[vsyscall]")) {
             let (range, rest) = line.split_once(' ').unwrap();
             if rest.starts_with('r') {
                 let (from, to) = range.split_once('-').unwrap();
                 let [from, to] = [from, to].map(|end| usize::from_str_radix(end, 16).unwrap());
-                // A mapping may have guard pages in it.
-                for page in (from..to).step_by(PAGE) {
+                let mut entries = vec![0; (to - from) / PAGE * 8];
+                let is_anonymous = rest.split_ascii_whitespace().nth(3) == Some("0");
+                if !is_anonymous || pagemap.read_exact_at(&mut entries, (from / PAGE * 8) as u64).is_err() {
+                    entries.fill(0xff);
+                }
+                // A mapping may have guard pages in it. Free-threaded Pythons reserve a gigabyte that they do not use.
+                let used = entries.chunks(8).map(|entry| entry[7] & (PRESENT | SWAPPED) != 0);
+                for (page, _) in (from..to).step_by(PAGE).zip(used).filter(|(_, used)| *used) {
                     let mut bytes = vec![0; PAGE];
                     if RemoteMemory::new(pid).read(page, &mut bytes).is_err() {
                         continue;
