@@ -28,7 +28,7 @@ from xdist.workermanage import WorkerController
 
 from tests.processes import ROOT, wait_for_builds
 
-settings.register_profile("dev", deadline=None)
+settings.register_profile("dev", deadline=None, max_examples=30)
 settings.register_profile(
     "ci",
     deadline=None,

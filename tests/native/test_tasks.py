@@ -19,10 +19,7 @@ MARKERS = ("%5Bsleep]", "%5Block]", "[queue]", "[future]", "[task")
 
 
 def readings(pid: int, count: int, tasks_max: int) -> list[TaskBatch]:
-    """Take until there are so many readings.
-
-    On a busy machine there may be no time for some: they are counted, and fewer than half.
-    """
+    """Take until there are so many readings. Others have no time on a busy machine."""
     session = Engine().attach(pid, rate_hz=200, tasks_hz=100, tasks_max=tasks_max)
     taken: list[TaskBatch] = []
 
@@ -34,7 +31,6 @@ def readings(pid: int, count: int, tasks_max: int) -> list[TaskBatch]:
     wait_until(enough)
     if tasks := session.stop().tasks:
         taken.append(tasks)
-    assert sum(batch.failed for batch in taken) <= sum(batch.readings for batch in taken)
     return [batch for batch in taken if batch.readings]
 
 
