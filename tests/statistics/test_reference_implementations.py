@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
@@ -334,7 +334,7 @@ def test_the_band_around_the_gap_is_the_critical_value_of_kolmogorov_by_scipy(a:
     assert found.gap.high - found.gap.gap == pytest.approx(expected, rel=0.01)
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
 @given(SEEDS, st.integers(2, 6))
 def test_the_pods_that_would_do_have_the_power_of_the_noncentral_t_of_scipy(seed: int, count: int) -> None:
     """Pods that differ and never vary in time; without the pods they have, the least number that does."""
