@@ -289,7 +289,7 @@ def run(given: Parameters, folder: Path, say: Callable[[str], None] = print) -> 
             told = answer["basis"]["windows"], sum(one["samples"] for one in answer["services"])
             if told != (proof.stored, proof.samples):
                 wrong.append(
-                    f"a collector tells of {told} of {(proof.stored, proof.samples)} windows, samples"
+                    f"a collector reports {told} of {(proof.stored, proof.samples)} windows and samples"
                 )
         list(threads.map(lambda one: one.end(wrong), collectors))
     if lost := sum(one.acknowledged is None for one in shipped):

@@ -167,7 +167,7 @@ class NativeSession:
         new = self._samples_taken - self._timed_samples_read
         dropped = min(max(0, timeline.dropped - self._timed_samples_read), new)
         self._timed_samples_read = self._samples_taken
-        return encode_timed_samples(timeline, self._period_ns, dropped=dropped, most=new - dropped)
+        return encode_timed_samples(timeline, self._period_ns, dropped=dropped, limit=new - dropped)
 
     def _convert_batch(self, batch: Any) -> SampleBatch:
         self._samples_taken += batch.samples

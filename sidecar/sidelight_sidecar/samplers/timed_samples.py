@@ -72,10 +72,10 @@ class TimedColumns:
 
 
 def encode_timed_samples(
-    timeline: TimelineBuffer, period_ns: int, *, dropped: int = 0, most: int | None = None
+    timeline: TimelineBuffer, period_ns: int, *, dropped: int = 0, limit: int | None = None
 ) -> TimedSamples:
-    """Compress the timeline of a session, or its first `most` samples."""
-    samples = timeline.samples[:most]
+    """Compress the timeline of a session, or its first `limit` samples."""
+    samples = timeline.samples[:limit]
     head = [timeline.start_ns, timeline.monotonic_ns, list(timeline.threads), list(timeline.stacks)]
     columns = zip(*samples, strict=True) if samples else ((),) * len(_COLUMN_TYPES)
     body = json.dumps(head).encode() + b"\n"

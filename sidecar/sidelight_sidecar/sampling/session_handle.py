@@ -159,7 +159,7 @@ class SessionHandle:
             raise SamplingError(
                 f"process {proc.pid} runs PyPy, which is not supported",
                 reason=Reason.NOT_PYTHON,
-                hint="Run the service on CPython, or exclude the process with --match.",
+                hint="Run the service on CPython.",
             )
         target_state = self._guard.record_state(proc.key)
         if target_state.is_stopped:

@@ -1,7 +1,7 @@
 """An event loop that never rests, until its input ends, and then what of its work went wrong, as JSON.
 
 Pairs of tasks pass numbers through queues of one place, each with a task for every tenth. `lost` counts the
-numbers that did not arrive in their order, `errors` what the loop was told of exceptions.
+numbers that did not arrive in their order, `errors` are the exceptions that the loop handled.
 """
 
 import asyncio
