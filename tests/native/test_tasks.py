@@ -73,7 +73,7 @@ def test_stacks_lines_and_states_of_all_tasks_are_those_of_the_process(
 def test_the_profiler_of_cpython_finds_the_same_tasks(start: Start, tmp_path: Path, version: str) -> None:
     python = str(PYTHONS[version])
     target = start("awaits", 80, tmp_path / "truth.json", "still", python=python)
-    found, [batch] = Counter[tuple[str, ...]](), readings(target.pid, 1, 2000)
+    found, batch = Counter[tuple[str, ...]](), readings(target.pid, 1, 2000)[0]
     for stack, _, weight in batch.rows:
         frames = function_and_line(stack)
         # That profiler sees neither generators nor the functions that a running task called.

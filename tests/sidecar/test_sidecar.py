@@ -259,7 +259,8 @@ def test_a_spool_removed_while_windows_wait_ends_nothing(
     collector.decide = lambda windows: Reply(503, {"error": "overloaded"})
     sidecar = start_sidecar("--pid", str(target.pid))
     eventually("windows wait", lambda: sidecar.metric("spool_windows") >= 2)
-    shutil.rmtree(tmp_path / "spool")
+    # In one step: it lists and writes files meanwhile.
+    (tmp_path / "spool").rename(tmp_path / "removed")
     eventually("their loss is counted", lambda: sidecar.metric("spool_dropped_windows_total") >= 2)
     collector.decide = lambda windows: None
     eventually("later windows arrive", lambda: of(collector, target.pid))
