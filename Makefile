@@ -93,7 +93,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)
 .PHONY: test-fast
 test-fast: prepare ## the tests that start no process: pure code and fakes (2 min), the UI's logic included
 	npm --prefix web test
-	$(PYTEST) -m fast $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest -m fast --numprocesses=logical $(PYTEST_FLAGS)
 
 # What has to be built is built beside the tests that do not need it. Whoever holds .tools/building.lock builds.
 BUILD ?= tools
