@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,6 +94,16 @@ def collect(session: Session, samples: int) -> Taken:
     taken.add(session.stop())
     assert taken.samples >= samples, f"sampling ended early: {session.ended}"
     return taken
+
+
+def sampling_threads() -> set[str]:
+    """The ids of this process's sampling threads."""
+    found = set()
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if (thread / "comm").read_text() == "sidelight-sampl\n":
+                found.add(thread.name)
+    return found
 
 
 def state(pid: int) -> str:

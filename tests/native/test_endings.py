@@ -19,8 +19,10 @@ MAIN_ENDED_PYTHONS = [version for version in PYTHONS if version.startswith(("3.1
 
 
 def test_a_target_that_exits_ends_the_session_with_what_was_left(start, wait_until):
-    target = start("shares", 1)
-    session = Engine().attach(target.pid, rate_hz=200)
+    target = start("contends", 1)
+    session = Engine().attach(target.pid, rate_hz=200, timed=1)
+    wait_until(lambda: session.timeline().samples)
+    target.stdin.close()
     wait_until(lambda: session.ended is not None)
     assert session.ended == "exited"
     left = session.take()
@@ -145,17 +147,26 @@ def stopped_threads(pid, state):
 def test_every_signal_for_the_target_still_arrives(start):
     target = start("signals")
     session = Engine().attach(target.pid, rate_hz=2000)
-    for _ in range(200):
+    answered = samples = 0
+    while answered < 200 or not samples:
         os.kill(target.pid, signal.SIGUSR1)
         assert target.stdout.readline() == "got\n"
-    assert session.stop().samples > 0
+        answered, samples = answered + 1, samples + session.take().samples
+    session.stop()
 
 
 def test_threads_and_children_that_come_and_go_do_not_disturb_sampling(start, wait_until):
-    target = start("churn", 1.5)
-    session = Engine().attach(target.pid, rate_hz=500)
+    target = start("churn", 60)
+    session, taken = Engine().attach(target.pid, rate_hz=500), Taken()
+
+    def enough():
+        taken.add(session.take())
+        return taken.attempts >= 500
+
+    wait_until(enough)
+    target.stdin.close()
     assert target.stdout.readline() == "done\n"
-    taken = Taken([session.stop()])
+    taken.add(session.stop())
     assert target.wait() == 0
     assert taken.samples > 0
     assert taken.misread < 0.05 * taken.attempts

@@ -1,15 +1,13 @@
 """Batches follow each other without a gap, and nothing is lost between them."""
 
-import contextlib
 import threading
 import time
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from sidelight_native import PY_SPY_VERSION, Engine
 
-from tests.native.conftest import not_python
+from tests.native.conftest import not_python, sampling_threads
 
 
 def test_batches_tile_and_every_tick_is_in_exactly_one(start):
@@ -61,16 +59,6 @@ def test_an_engine_ends_its_thread_when_it_and_its_sessions_are_dropped(start, w
     assert len(sampling_threads() - others) == 1
     del session
     wait_until(lambda: not sampling_threads() - others)
-
-
-def sampling_threads():
-    """The ids of this process's sampling threads."""
-    found = set()
-    for thread in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if (thread / "comm").read_text() == "sidelight-sampl\n":
-                found.add(thread.name)
-    return found
 
 
 def test_other_threads_run_while_a_session_attaches_samples_and_stops(start, wait_until):
