@@ -60,7 +60,7 @@ def test_threads_that_come_and_go_are_read_while_they_live(start, collect, pytho
 def test_threads_that_wait_are_neither_stopped_nor_woken(start, collect, wait_until, python):
     target = start("waiting", 60, python=python)
     session = Engine().attach(target.pid, rate_hz=1000)
-    wait_until(lambda: session.take().stops == 0)
+    wait_until(lambda: (batch := session.take()).attempts > 0 == batch.stops)
     taken = collect(session, 500)
     assert sum(batch.stops for batch in taken.batches) == taken.failed == 0
     states = taken.states_of("<module>", "Thread._bootstrap")

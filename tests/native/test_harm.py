@@ -30,9 +30,9 @@ def test_a_process_that_waits_is_sampled_without_being_stopped_or_woken(start, c
     runs = {}
 
     def settled():
-        before = dict(runs)
+        before, batch = dict(runs), session.take()
         runs.update((tid, times_run(tid)) for tid in threads(target.pid))
-        return before == runs and session.take().stops == 0
+        return before == runs and batch.attempts > 0 == batch.stops
 
     wait_until(settled)
     taken = collect(session, 500)
@@ -130,7 +130,14 @@ def test_a_thread_that_cannot_stop_is_sampled_as_it_sleeps(start, wait_until, st
     target.stdin.write("\n")
     target.stdin.flush()
     wait_until(lambda: state(target.pid) == "D")
-    wait_until(lambda: not session.take().errors)
+    session.take()
+
+    def settled():
+        """A tick that began before may have failed."""
+        batch = session.take()
+        return batch.samples > 0 and not batch.errors
+
+    wait_until(settled)
     batches = [session.take()]
 
     def sampled():

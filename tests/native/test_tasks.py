@@ -176,10 +176,9 @@ def test_the_lag_of_a_loop_is_seen_though_few_of_all_tasks_are_its_own(
     def late() -> bool:
         if tasks := session.take().tasks:
             seen.append(tasks)
-        return bool(seen) and seen[-1].longest_ready_ns >= 300_000_000
+        return bool(seen) and seen[-1].longest_ready_ns >= 300_000_000 and seen[-1].loops == 2
 
     wait_until(late)
     blocked_ns = time.monotonic_ns() - int(began.read_text())
     session.stop()
     assert seen[-1].longest_ready_ns <= blocked_ns
-    assert seen[-1].loops == 2

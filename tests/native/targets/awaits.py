@@ -147,6 +147,7 @@ async def turns():
 
 
 def stand_still():
+    print("ready", flush=True)
     os.read(0, 1)
 
 
@@ -167,7 +168,6 @@ async def stay(event):
     await asyncio.sleep(0.1)
     keep.append(asyncio.create_task(soon()))
     FILE.write_text(json.dumps(truth(others)))
-    print("ready", flush=True)
     stand_still()
 
 
