@@ -88,7 +88,7 @@ class Running:
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    def end(self, with_signal: int = signal.SIGTERM, seconds: float = 20.0) -> int:
+    def end(self, with_signal: int = signal.SIGTERM, seconds: float = 60.0) -> int:
         """Send a signal and wait; returns the exit code."""
         if self.alive():
             self.process.send_signal(with_signal)
@@ -127,6 +127,15 @@ def running(
 def sidelight(*argv: str) -> list[str]:
     """The console script as a command of this interpreter."""
     return [sys.executable, "-m", "sidelight.main", *argv]
+
+
+@contextmanager
+def held_port(port: int = 0) -> Iterator[int]:
+    """A port that nobody else is given meanwhile: a server may listen on it, and be started there again."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", port))
+        yield holder.getsockname()[1]
 
 
 @dataclass
@@ -184,12 +193,12 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     binary = str(tool("versitygw"))
     buckets = folder / "buckets"
     buckets.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     keys = ("sidelight-tests", "sidelight-tests-secret")
-    argv = [binary, "--port", f"127.0.0.1:{port}", "--access", keys[0], "--secret", keys[1], "--quiet"]
-    with running(folder / "s3.log", *argv, "posix", str(buckets)) as process:
+    access = ["--access", keys[0], "--secret", keys[1], "--quiet", "posix", str(buckets)]
+    with (
+        held_port() as port,
+        running(folder / "s3.log", binary, "--port", f"127.0.0.1:{port}", *access) as process,
+    ):
 
         def answers() -> bool:
             assert process.alive(), process.said()

@@ -20,7 +20,16 @@ from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.segments import list_segments, read_segment
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack, parse_folded
-from tests.processes import Collector, Running, collector, eventually, running, s3_server, sidelight
+from tests.processes import (
+    Collector,
+    Running,
+    collector,
+    eventually,
+    held_port,
+    running,
+    s3_server,
+    sidelight,
+)
 
 TARGET = Path(__file__).parent / "targets" / "shares.py"
 SELECTOR = quote('{service="shares"}')
@@ -84,8 +93,8 @@ def test_a_collector_killed_in_mid_ingest_loses_nothing_and_counts_nothing_twice
     with ExitStack() as stack:
         target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "180"))
         eventually("the target runs", lambda: "ready" in target.said())
-        served = stack.enter_context(collector(tmp_path, str(store)))
-        address = served.url.removeprefix("http://")
+        address = f"127.0.0.1:{stack.enter_context(held_port())}"
+        served = stack.enter_context(collector(tmp_path, str(store), "--listen", address))
         carrier = stack.enter_context(sidecar(tmp_path, served.url, target.pid, "--window-seconds", "0.4"))
         for _ in range(2):
             grows_by(store, 4)
@@ -141,7 +150,7 @@ def exported(url: str, kind: str) -> dict[Stack, Counts]:
 
 def test_what_py_spy_writes_to_a_pipe_is_stored_as_it_comes(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "60"))
+        target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "180"))
         eventually("the target runs", lambda: "ready" in target.said())
         stored = stack.enter_context(collector(tmp_path, str(tmp_path / "store")))
         address = f"{stored.url}/api/v1/windows?service=shares&version=1"
@@ -150,7 +159,7 @@ def test_what_py_spy_writes_to_a_pipe_is_stored_as_it_comes(tmp_path: Path) -> N
             f"curl -sS --fail-with-body --data-binary @- '{address}'"
         )
         done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, timeout=60
+            ["bash", "-o", "pipefail", "-c", pipe], capture_output=True, text=True, timeout=120
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert len(json.loads(done.stdout)["accepted"]) == 1

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import zstandard
 
-from tests.processes import Collector, Running, collector, eventually, running, sidelight
+from tests.processes import Collector, Running, collector, eventually, held_port, running, sidelight
 
 TARGETS = Path(__file__).parents[1] / "sidecar" / "targets"
 TURN_MS = 190
@@ -181,7 +181,7 @@ def test_a_capture_started_over_http_says_what_ran_at_each_moment(live: Live) ->
         span = (begin - start_us + CLOSE_US, end - start_us - CLOSE_US)
         if span[0] < first_us or span[1] > last_us or span[0] >= span[1]:
             continue
-        asked = f"type=cpu&from_us={span[0]}&until_us={span[1]}"
+        asked = f"type=wall&from_us={span[0]}&until_us={span[1]}"
         flame = live.get(f"/api/v1/captures/{capture}/flamegraph?{asked}")
         samples = below(flame, name)
         if samples >= 5:
@@ -212,10 +212,10 @@ def test_two_captures_in_a_row_are_told_apart_and_a_stop_keeps_what_there_is(liv
 
 def test_a_capture_outlives_its_collector(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        live = stack.enter_context(living(tmp_path))
+        address = f"127.0.0.1:{stack.enter_context(held_port())}"
+        live = stack.enter_context(living(tmp_path, "--listen", address))
         capture = live.start(seconds=4, rate=100)
         live.sampling(capture)
-        address = live.collector.url.removeprefix("http://")
         live.collector.running.end(signal.SIGKILL)
         again = stack.enter_context(collector(tmp_path, str(tmp_path / "store"), "--listen", address))
         live.collector = again

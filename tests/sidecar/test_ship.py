@@ -28,6 +28,7 @@ from sidelight_sidecar.shipping.ingest_response import (
 )
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
+from tests.processes import held_port
 from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
 from tests.sidecar.windows import make_id, window
 
@@ -43,7 +44,7 @@ class Shipping:
         self.metrics, self.board = SidecarMetrics(), HealthBoard()
         self.spool = Spool(folder, 1 << 20, self.metrics, make_id)
         route = ClientConfig(
-            url, token_file, batch_max_bytes=1 << 16, timeout_seconds=5.0, max_backoff_seconds=0.05
+            url, token_file, batch_max_bytes=1 << 16, timeout_seconds=60.0, max_backoff_seconds=0.05
         )
         self.shipper = Shipper(self.spool, route, http, self.metrics, self.board, lambda: 0.5)
 
@@ -59,7 +60,7 @@ class Shipping:
         """Run the shipper until `check` holds."""
         running = asyncio.create_task(self.shipper.run())
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(90):
                 while not check():
                     await asyncio.sleep(0.01)
                     if running.done():
@@ -220,16 +221,15 @@ async def test_the_token_file_is_read_for_every_request(
 
 
 async def test_windows_wait_for_a_collector_that_is_away(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    with collecting() as gone:
-        port = int(gone.url.rpartition(":")[2])
-    shipping = Shipping(tmp_path / "spool", gone.url, http)
-    shipping.put(window(0), window(1))
-    await shipping.until(lambda: "collector" in shipping.board.issues)
-    assert shipping.board.issues["collector"].reason is Reason.COLLECTOR_UNREACHABLE
-    assert [entry.was_sent for entry in shipping.spool.list_oldest(2)] == [False, False]
-    with collecting(port) as back:
-        await shipping.emptied()
-        assert len(back.taken) == 2
+    with held_port() as port:
+        shipping = Shipping(tmp_path / "spool", f"http://127.0.0.1:{port}", http)
+        shipping.put(window(0), window(1))
+        await shipping.until(lambda: "collector" in shipping.board.issues)
+        assert shipping.board.issues["collector"].reason is Reason.COLLECTOR_UNREACHABLE
+        assert [entry.was_sent for entry in shipping.spool.list_oldest(2)] == [False, False]
+        with collecting(port) as back:
+            await shipping.emptied()
+            assert len(back.taken) == 2
 
 
 async def test_windows_sent_without_a_clear_answer_keep_their_ids(
@@ -244,7 +244,7 @@ async def test_windows_sent_without_a_clear_answer_keep_their_ids(
 async def test_draining_ends_when_the_spool_is_empty(shipping: Shipping, collector: FakeCollector) -> None:
     shipping.put(window(0))
     shipping.shipper.drain()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(90):
         await shipping.shipper.run()
     assert len(collector.taken) == 1
 
