@@ -63,7 +63,7 @@ def told(url: str, *argv: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_capture_ends_with_an_address_and_an_export_that_works(served: Collector) -> None:
-    done = told(served.url, "--seconds", "2", "--rate", "50", "shares")
+    done = told(served.url, "--seconds", "6", "--rate", "50", "shares")
     assert done.returncode == 0, done.stderr
     address, export = done.stdout.splitlines()
     capture_id = address.rpartition("/")[2]
@@ -173,13 +173,13 @@ def test_a_capture_that_fails_says_why_and_ends_with_1(alone: Collector) -> None
     assert "hint: See that the sidecar runs" in done.stderr
 
 
-def test_a_capture_may_be_left_and_stopped_from_elsewhere(alone: Collector) -> None:
-    done = told(alone.url, "--detach", "start", "list")
+def test_a_capture_may_be_left_and_stopped_from_elsewhere(served: Collector) -> None:
+    done = told(served.url, "--detach", "start", "list")
     capture_id, address = done.stdout.splitlines()
     assert address.endswith(capture_id)
-    shown = told(alone.url, "stop", capture_id)
+    shown = told(served.url, "stop", capture_id)
     assert "it was stopped before a sidecar took it" in shown.stdout
-    assert json.loads(told(alone.url, "list", "--json").stdout)[0]["service"] == "list"
+    assert json.loads(told(served.url, "list", "--json").stdout)[0]["service"] == "list"
 
 
 def test_what_the_collector_refuses_is_said_and_wrong_options_too(alone: Collector) -> None:

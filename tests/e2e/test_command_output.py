@@ -15,7 +15,7 @@ from sidelight_collector.storage.backends.open_store import verify_store
 
 FOLDED = "main (a.py:1);größe (a.py:2) 30\nmain (a.py:1);wait (a.py:3) 30\n"
 OTHER = "main (a.py:1);größe (a.py:2) 90\nmain (a.py:1);wait (a.py:3) 30\n"
-BUSY = "import time; end = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
+BUSY = "import time\nwhile time.process_time() < 2: pass"
 COMMANDS = {
     "help": ("--help",),
     "version": ("--version",),

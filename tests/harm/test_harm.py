@@ -105,7 +105,7 @@ def test_an_event_loop_whose_tasks_are_read_loses_no_work():
 
 
 def test_two_samplers_on_one_target_get_in_each_others_way_and_do_no_harm():
-    assert trials.twice(HERE, 0.5).broken == []
+    assert trials.twice(HERE, 3).broken == []
 
 
 def test_processes_that_fork_replace_themselves_and_exit_end_as_they_should():

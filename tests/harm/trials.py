@@ -373,7 +373,7 @@ def storm(python: Path, seconds: float) -> Report:
                     seen.add(pid)
                     try:
                         attached[pid] = engine.attach(pid, rate_hz=1000, mode="auto")
-                    except (ProcessLookupError, PermissionError, ValueError) as error:
+                    except (ProcessLookupError, PermissionError, RuntimeError, ValueError) as error:
                         refused[type(error).__name__] += 1
                 for pid in [pid for pid, session in attached.items() if session.ended is not None]:
                     session = attached.pop(pid)

@@ -18,11 +18,18 @@ SECONDS = 60
 def sample(pid: int, rate: float, mode: str) -> None:
     signal.alarm(SECONDS)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    try:
-        session = Engine().attach(pid, rate_hz=rate, mode=mode, tasks_hz=rate)
-    except (OSError, ValueError) as error:
-        tell({"refused": str(error)})
-        return
+    session = None
+    while session is None:
+        try:
+            session = Engine().attach(pid, rate_hz=rate, mode=mode, tasks_hz=rate)
+        except RuntimeError as error:
+            # A busy machine may take a while.
+            if "max-stop-ms" not in str(error):
+                tell({"refused": str(error)})
+                return
+        except (OSError, ValueError) as error:
+            tell({"refused": str(error)})
+            return
     tell({"pid": os.getpid()})
     signal.sigwait({signal.SIGTERM})
     ended = session.ended
