@@ -25,7 +25,7 @@ from sidelight_model.counts import OFF_CPU_STATES, STATES
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.capture_poller import decode_poll_response, encode_poll_request
-from tests.processes import Running, eventually
+from tests.processes import Running, eventually, held_port
 from tests.sidecar.capture_server import OrderingCollector, ordering
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting
 from tests.sidecar.fake_collector import FakeCollector, Reply
@@ -138,15 +138,15 @@ def test_a_capture_goes_on_while_the_collector_is_away_and_is_told_of_afterwards
     start: Start, start_sidecar: StartSidecar
 ) -> None:
     collector = OrderingCollector()
-    with ordering(collector=collector):
-        port = int(collector.url.rpartition(":")[2])
-        target = start("spin")
-        sidecar = watching(start_sidecar, collector, "--pid", str(target.pid))
-        collector.order("c_away", seconds=2.5, timeline=True)
-        eventually("it samples", lambda: collector.last("c_away").get("samples", 0) > 5)
-    eventually("it ends", lambda: sidecar.metric("captures_total") == 1)
-    with ordering(port, collector):
-        last = ends(collector, "c_away")
+    with held_port() as port:
+        with ordering(port, collector):
+            target = start("spin")
+            sidecar = watching(start_sidecar, collector, "--pid", str(target.pid))
+            collector.order("c_away", seconds=2.5, timeline=True)
+            eventually("it samples", lambda: collector.last("c_away").get("samples", 0) > 5)
+        eventually("it ends", lambda: sidecar.metric("captures_total") == 1)
+        with ordering(port, collector):
+            last = ends(collector, "c_away")
     assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
     assert sum(w.quality.samples for w in captured(collector, "c_away")) == last["samples"]
     assert last["elapsed_seconds"] >= 2.5
@@ -188,8 +188,8 @@ def test_a_collector_that_knows_no_captures_is_left_in_peace(
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), url=orders.url)
     eventually("windows arrive", lambda: len(orders.taken) >= 3)
+    eventually("it says so", lambda: "polled again now and then" in sidecar.running.said())
     assert len(orders.polls) == 1
-    assert "polled again now and then" in sidecar.running.said()
     assert sidecar.get("/readyz")[0] == 200
     assert sidecar.running.end(signal.SIGTERM) == 0
 
@@ -200,7 +200,7 @@ def test_a_collector_that_is_busy_is_asked_no_sooner_than_it_says(
     orders.refuse = Reply(429, {"error": "overloaded"}, {"Retry-After": "600"})
     target = start("spin")
     start_sidecar("--pid", str(target.pid), url=orders.url)
-    eventually("windows arrive", lambda: len(orders.taken) >= 3)
+    eventually("windows arrive", lambda: orders.polls and len(orders.taken) >= 3)
     assert len(orders.polls) == 1
 
 
@@ -224,11 +224,13 @@ def test_captures_of_two_processes_go_on_side_by_side_and_one_may_end_early(
         last = ends(orders, capture)
         assert last["state"] == "stopped"
         assert {window.quality.pid for window in captured(orders, capture)} == {pid}
-    orders.order("c_early", seconds=4, timeline=True)
+    orders.order("c_early", seconds=300, timeline=True)
     eventually("it samples", lambda: orders.last("c_early").get("samples", 0) > 20)
     os.kill(one.pid, signal.SIGKILL)
+    eventually("one has ended", lambda: orders.last("c_early")["processes"][0]["finished"])
+    orders.stops.append("c_early")
     last = ends(orders, "c_early")
-    assert (last["state"], last["recordings"]) == ("done", 2)
+    assert (last["state"], last["recordings"]) == ("stopped", 2)
     assert last["problem"].startswith(f"process {one.pid}: the process ended")
 
 
@@ -291,17 +293,19 @@ def test_a_recording_keeps_within_what_the_collector_takes(
 ) -> None:
     target = start("threads")
     sidecar = watching(start_sidecar, orders, "--pid", str(target.pid))
-    orders.order("c_small", seconds=1.5, rate=1000, timeline=True, max_recording_bytes=3000)
+    orders.order("c_small", seconds=300, rate=1000, timeline=True, max_recording_bytes=3000)
+    eventually("it samples", lambda: orders.last("c_small").get("samples", 0) > 3000)
+    orders.stops = ["c_small"]
     last = ends(orders, "c_small")
-    assert (last["state"], last["recordings"]) == ("done", 1)
+    assert (last["state"], last["recordings"]) == ("stopped", 1)
     ((name, recording),) = orders.recordings.items()
     assert orders.sizes[name] <= 3000
     kept = sum(len(thread["at_us"]) for thread in recording["threads"])
     assert recording["dropped"] > 0
     assert kept + recording["dropped"] == last["samples"]
     newest = max(thread["at_us"][-1] for thread in recording["threads"]) * 1000 + recording["start_ns"]
-    end = max(window.start_ns + window.duration_ns for window in captured(orders, "c_small"))
-    assert end - newest < 500_000_000
+    begin = max(w.start_ns for w in captured(orders, "c_small") if w.quality.samples)
+    assert newest > begin - CLOSE_NS
     assert sidecar.metric("timeline_recording_dropped_samples_total") == recording["dropped"]
 
 
@@ -355,9 +359,12 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
         {"pid": target.pid, "role": "main", "python_version": standing["processes"][0]["python_version"]}
     ]
     assert (standing["max_seconds"], standing["max_rate"]) == (600, 1000)
-    orders.order("c_one", seconds=2.5, rate=200)
+    orders.order("c_one", seconds=300, rate=200)
+    reported = lambda: {one.get("samples", 0) for one in orders.reports.get("c_one", [])}  # noqa: E731
+    eventually("it is told of again and again", lambda: len(reported()) >= 3 and max(reported()) > 100)
+    orders.stops = ["c_one"]
     last = ends(orders, "c_one")
-    assert (last["state"], last["problem"], last["recordings"]) == ("done", "", 0)
+    assert (last["state"], last["problem"], last["recordings"]) == ("stopped", "", 0)
     assert last["samples"] > 100
     assert last["top_functions"][0]["function"] == "busy (spin.py)"
     assert last["processes"][0]["pid"] == target.pid
@@ -368,7 +375,6 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
     assert [one["state"] for one in told[:2]] == ["sampling", "sampling"]
     samples = [one.get("samples", 0) for one in told]
     assert samples == sorted(samples)
-    assert len({*samples}) >= 3
     assert {poll["agent"] for poll in orders.polls} == {standing["agent"]}
     assert sidecar.metric("capture_jobs_total") == ordered + 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import urllib.request
@@ -39,7 +40,7 @@ def test_a_capture_tells_its_id_its_progress_and_its_result(
     target = start("spin")
     sidecar = start_sidecar("--pid", str(target.pid), "--on-demand")
     eventually("it watches", lambda: sidecar.get("/readyz")[0] == 200)
-    status, lines = sidecar.post("/capture", order(seconds=2.2, rate=200, mode="blocking"))
+    status, lines = sidecar.post("/capture", order(seconds=5, rate=200, mode="blocking"))
     assert status == 200
     first, last = lines[0], lines[-1]
     assert first["id"].startswith("c_")
@@ -169,9 +170,9 @@ def test_a_capture_goes_on_when_its_client_leaves(
         head = f"POST /capture HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
         client.sendall(head.encode() + body)
         reader = client.makefile("rb")
-        line = next(line for line in reader if line.startswith(b"{"))
-    capture = json.loads(line)["id"]
-    assert sidecar.get(f"/capture/{capture}")[1]["state"] == "running"
+        first = json.loads(next(line for line in reader if line.startswith(b"{")))
+    capture = first["id"]
+    assert first["state"] == "running"
     eventually("it is done", lambda: sidecar.get(f"/capture/{capture}")[1]["state"] == "done")
     told = sidecar.get(f"/capture/{capture}")[1]
     assert told["elapsed_seconds"] >= 1.5
@@ -274,10 +275,10 @@ def test_metrics_are_in_the_text_format_and_never_labelled_with_a_pod_or_pid(
     assert sidecar.metric("windows_total") >= 2
     assert sidecar.metric("shipped_windows_total") >= 2
     assert sidecar.metric("samples_total") > 0
-    with urllib.request.urlopen(sidecar.url + "/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(sidecar.url + "/metrics", timeout=60) as answer:
         assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
         text = answer.read().decode()
-    assert str(target.pid) not in text.replace(".", " ").split()
+    assert str(target.pid) not in " ".join(re.findall(r'"([^"]*)"', text)).split()
     assert "pod=" not in text
 
 

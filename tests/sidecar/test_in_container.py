@@ -61,7 +61,7 @@ def test_a_container_is_looked_up_only_where_it_is_asked_for(tmp_path):
             [plain] = ProcFs(tmp_path).list_processes()
             [told] = ProcFs(tmp_path, read_containers=True).list_processes()
         finally:
-            target.communicate(b"\n", timeout=10)
+            target.communicate(b"\n", timeout=60)
     assert (plain.container, told.container) == ("", "web")
 
 

