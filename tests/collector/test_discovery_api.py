@@ -119,7 +119,7 @@ async def test_workloads_say_how_their_pods_stand_and_what_to_do() -> None:
         assert "restarted 3 times" in dead["problem"]
         assert "logs c -c sidelight --previous" in dead["hint"]
         assert fine["last_seen"]
-        while not discovery._tick() and not list(discovery.list_rollouts()):
+        while not discovery._tick() and not any(one.ended for one in discovery.list_rollouts()):
             discovery._written_at = 0.0
         (rollout,) = (await asked(client, query='{service="shop"}'))["workloads"][0]["rollouts"]
         assert (rollout["revision"], rollout["version"]) == (2, "2")
