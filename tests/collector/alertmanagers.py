@@ -65,7 +65,7 @@ def alertmanager(folder: Path, hook: str) -> Iterator[Alertmanager]:
                 return url if answer.status == 200 else ""
 
         yield Alertmanager(eventually("alertmanager is ready", ready))
-        process.end()
+        process.end(seconds=90.0)
 
 
 @dataclass

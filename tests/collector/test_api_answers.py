@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from sidelight_collector.ingest.stats import IngestStats
+from sidelight_collector.query.engine import query_engine
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import Counts
@@ -266,7 +267,10 @@ async def test_an_empty_store_and_an_unknown_service_have_empty_answers(nothing:
     assert (await get(nothing, "status"))["last_ingest"] is None
 
 
-async def test_every_kind_of_store_gives_the_same_answers(store: ObjectStore) -> None:
+async def test_every_kind_of_store_gives_the_same_answers(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_engine, "STORE_CHECK_SECONDS", 60.0)
     stored([window(STACKS)], [window("main (a.py:1) 7", at=20, service="cart")], store=store)
     async with serving(store) as client:
         flame = await get(client, "flamegraph")

@@ -32,7 +32,7 @@ from sidelight_collector.deploys.deploy import (
 )
 from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.deploys.deploy_wiring import build_notifier
-from sidelight_collector.deploys.notify import notifications
+from sidelight_collector.deploys.notify import notifications, notifiers
 from sidelight_collector.deploys.notify.notifications import ALERTMANAGER, WEBHOOK
 from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress, Receivers
 from sidelight_collector.metrics import Metrics
@@ -106,6 +106,11 @@ class Place:
     def counted(self, receiver: str, outcome: str) -> float:
         labels = {"receiver": receiver, "outcome": outcome}
         return self.metrics.registry.get_sample_value("sidelight_deploy_alerts_total", labels) or 0.0
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifiers, "TIMEOUT_SECONDS", 60.0)
 
 
 @pytest.fixture

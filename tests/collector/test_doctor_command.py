@@ -222,7 +222,7 @@ def test_ctrl_c_ends_it_at_once_whatever_it_waits_for(tmp_path: Path) -> None:
             asked, _ = silent.accept()
             with asked:
                 assert asked.recv(1)
-                assert process.end(signal.SIGINT) == 130
+                assert process.end(signal.SIGINT, seconds=90.0) == 130
             assert "Traceback" not in process.said()
 
 
