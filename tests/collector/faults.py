@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from threading import Lock
 from typing import TypeVar
 
 from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreUnavailable
@@ -52,6 +53,7 @@ class FaultyStore:
         self._fault = fault
         self._meanwhile = meanwhile
         self.operations: list[str] = []
+        self._lock = Lock()
 
     @property
     def made(self) -> int:
@@ -73,8 +75,9 @@ class FaultyStore:
         yield from self._do("list", lambda: list(self._store.list(prefix, start_after)))
 
     def _do(self, name: str, operation: Callable[[], Answer]) -> Answer:
-        number = self.made
-        self.operations.append(name)
+        with self._lock:  # queries read in several threads
+            number = self.made
+            self.operations.append(name)
         if number != self._at:
             return operation()
         self._meanwhile()
