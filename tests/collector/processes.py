@@ -49,7 +49,11 @@ class Process:
         return self.process.wait(SECONDS), self.log.read_text()
 
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log.read_text().splitlines()]
+        return [json.loads(line) for line in self.lines()]
+
+    def lines(self) -> list[str]:
+        """What it said, without a line that it is writing."""
+        return self.log.read_text().rpartition("\n")[0].splitlines()
 
     def kill(self) -> None:
         self.process.kill()
@@ -96,7 +100,7 @@ def metric(port: int, name: str) -> float:
 def wait_for_event(process: Process, event: str) -> dict[str, Any]:
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        for line in process.log.read_text().splitlines():
+        for line in process.lines():
             if line.startswith("{") and json.loads(line).get("event") == event:
                 return dict(json.loads(line))
         time.sleep(0.01)
