@@ -25,6 +25,7 @@ from sidelight_collector.deploys.deploy import (
     create_deploy,
 )
 from sidelight_collector.deploys.deploy_repository import DeployRepository
+from sidelight_collector.deploys.notify import notifiers
 from sidelight_collector.deploys.routes import PARAMETERS, PATH
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.times import ObservedSpan
@@ -198,7 +199,8 @@ async def test_where_deploys_are_switched_off_the_paths_say_so(serving: Serve) -
 
 
 @pytest.fixture
-def hook() -> Iterator[Webhook]:
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    monkeypatch.setattr(notifiers, "TIMEOUT_SECONDS", 60.0)
     with webhook() as server:
         yield server
 

@@ -30,6 +30,7 @@ from sidelight_collector.deploys.evaluation import (
     make_analyser,
     make_compare_function,
 )
+from sidelight_collector.deploys.notify import notifiers
 from sidelight_collector.deploys.notify.deploy_links import build_api_link, build_view_link
 from sidelight_collector.deploys.notify.notifiers import DeployNotifier, ReceiverAddress, Receivers
 from sidelight_collector.deploys.query_client import EngineQueryClient, QueryEngineBusy
@@ -481,7 +482,8 @@ def kept(request: pytest.FixtureRequest, tmp_path: Any) -> ObjectStore:
 
 
 @pytest.fixture
-def hook() -> Iterator[Webhook]:
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    monkeypatch.setattr(notifiers, "TIMEOUT_SECONDS", 60.0)
     with webhook() as server:
         yield server
 
