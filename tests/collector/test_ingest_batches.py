@@ -25,7 +25,7 @@ from sidelight_model.window import Window
 Make = Callable[..., Window]
 DAY_NS = 86_400 * 10**9
 MIDNIGHT_NS = 20_000 * DAY_NS
-SECONDS = 30.0
+SECONDS = 120.0
 NEVER = FlushPolicy(3600.0, 1 << 30)
 AT_ONCE = FlushPolicy(0.0, 1 << 30)
 

@@ -84,9 +84,9 @@ def test_a_pattern_cannot_escape_its_anchors() -> None:
 def test_a_pattern_that_would_take_a_backtracking_matcher_years_is_answered_at_once() -> None:
     store = stored([window(team="a" * 200)])
     asked_for = question('team=~"(a*)*b"')
-    began = time.monotonic()
+    began = time.process_time()
     assert asked(store, lambda reading: list_label_values(reading, asked_for, "team"))["values"] == []
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("pattern", ["\\pL+", "r\\x{65}d", "\\Qred\\E", "red\\z", "r(?i)ED", "(?U)red"])
