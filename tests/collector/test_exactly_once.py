@@ -30,6 +30,7 @@ from tests.collector.stored_windows import asked
 
 MakeWindow = Callable[..., Window]
 YEAR_DAYS = RetentionDays(365, 365, 365)
+TODAY = time.time_ns() // DAY_NS
 FORGETFUL = {"dedup_cache_entries": 1, "compact_interval_seconds": 0, "retention_interval_seconds": 1e6}
 
 
@@ -45,7 +46,7 @@ def retain(store: ObjectStore, max_bytes: int) -> None:
 
 
 def start_of_day(days_ago: int) -> int:
-    return (time.time_ns() // DAY_NS - days_ago) * DAY_NS
+    return (TODAY - days_ago) * DAY_NS
 
 
 def bytes_of_blocks(store: ObjectStore, prefix: str = "v1/raw/") -> int:

@@ -44,7 +44,7 @@ def run(*argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[str, int]:
     """A store with a block of 20 days ago, of two services and a capture; and when its windows began."""
-    start = time.time_ns() // SECOND_NS - 20 * DAY
+    start = (time.time_ns() // SECOND_NS // DAY - 20) * DAY
     at = start - 1_795_253_400
     windows = [window(at=at), window(at=at + 60, service="ads"), window(at=at + 90, capture="01CAP")]
     store = DirectoryStore(tmp_path / "store")
