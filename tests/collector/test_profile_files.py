@@ -149,7 +149,7 @@ def test_stacks_beyond_the_memory_are_refused() -> None:
 
 def test_a_reader_that_takes_too_long_is_ended() -> None:
     with pytest.raises(ReadingTimeout):
-        read_in_process([ProfileFile("a", FOLDED)], None, ReaderLimits(1 << 30, 1000, 0.01), lines=False)
+        read_in_process([ProfileFile("a", FOLDED)], None, ReaderLimits(1 << 30, 1000, 0), lines=False)
 
 
 def test_a_pruned_comparison_keeps_its_totals() -> None:
