@@ -147,8 +147,16 @@ def webhook_away() -> Iterator[tuple[Webhook, Callable[[], None]]]:
         server.server_close()
 
 
+_held: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on, and that no other program gets before this process ends.
+
+    A server that reuses addresses may listen on it, as those in Go and of gRPC do.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return int(holder.getsockname()[1])

@@ -25,6 +25,7 @@ from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Window
+from tests.collector.alertmanagers import free_port
 from tests.collector.api_client import Client, serving
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.model.test_svg import drawn
@@ -176,10 +177,11 @@ async def test_what_the_collector_refuses_is_said_in_its_words(client: Client) -
     assert "\nhint: A selector is Prometheus matchers" in done.stderr
 
 
-async def test_a_collector_that_is_not_there_is_an_error_with_a_hint(unused_tcp_port: int) -> None:
-    done = await export(f"http://127.0.0.1:{unused_tcp_port}")
+async def test_a_collector_that_is_not_there_is_an_error_with_a_hint() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    done = await export(url)
     assert done.returncode == 1
-    assert f"error: no answer from http://127.0.0.1:{unused_tcp_port}: " in done.stderr
+    assert f"error: no answer from {url}: " in done.stderr
     assert "hint: Check the address" in done.stderr
 
 

@@ -14,6 +14,7 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store, verify_store
 from sidelight_collector.storage.objects import ObjectStore, StoreIncompatible, StoreRefused, StoreUnavailable
 from sidelight_model.errors import Reason
+from tests.collector.alertmanagers import free_port
 
 
 def test_a_new_store_is_marked_with_its_format(store: ObjectStore) -> None:
@@ -123,9 +124,10 @@ def test_missing_credentials_are_named(
         verify_store(open_store("s3://bucket", s3_endpoint=s3_server.endpoint))
 
 
-def test_a_service_that_does_not_answer_is_named(unused_tcp_port: int, s3_server: Any) -> None:
-    store = open_store("s3://bucket", s3_endpoint=f"http://127.0.0.1:{unused_tcp_port}", timeout_seconds=1)
-    with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{unused_tcp_port}") as refused:
+def test_a_service_that_does_not_answer_is_named(s3_server: Any) -> None:
+    port = free_port()
+    store = open_store("s3://bucket", s3_endpoint=f"http://127.0.0.1:{port}", timeout_seconds=1)
+    with pytest.raises(StoreUnavailable, match=f"127.0.0.1:{port}") as refused:
         verify_store(store)
     assert "--s3-endpoint" in refused.value.hint
 
