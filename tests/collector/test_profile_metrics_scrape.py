@@ -53,8 +53,8 @@ def find_promtool() -> str:
     return path
 
 
-async def send_ten_minutes(collector: Running, make_window: Callable[..., Window], prefix: str = "") -> None:
-    """Send windows with 0.9 cores in `json.dumps`, so that each of the last minutes has them."""
+async def send_windows(collector: Running, make_window: Callable[..., Window], prefix: str = "") -> None:
+    """Send windows with 0.9 cores in `json.dumps`, so that the last minutes have them, and the next four."""
     start_ns = time.time_ns() - 600 * 10**9
     windows = [
         make_window(
@@ -62,7 +62,7 @@ async def send_ten_minutes(collector: Running, make_window: Callable[..., Window
             start_ns=start_ns + at * 10**10,
             duration_ns=10**10,
         )
-        for at in range(60)
+        for at in range(84)
     ]
     sent = await collector.ask("POST", f"{prefix}/api/v1/windows", encode_windows(windows))
     assert sent.status == 200, sent.body
@@ -78,7 +78,7 @@ async def test_prometheus_scrapes_the_metrics_and_an_alert_fires(
         async with serving(
             MemoryStore(), tokens, profile_metrics_file=tmp_path / "rules.yaml", path_prefix="/profiles"
         ) as collector:
-            await send_ten_minutes(collector, make_window, "/profiles")
+            await send_windows(collector, make_window, "/profiles")
             assert (await collector.ask("GET", "/metrics/profiles")).status == 401
             text = await collector.ask("GET", "/metrics/profiles", None, AUTHORIZED)
             assert text.status == 200, text.body
@@ -93,7 +93,7 @@ async def test_prometheus_scrapes_the_metrics_and_an_alert_fires(
             assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
 
             config = {
-                "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+                "global": {"scrape_interval": "5s", "scrape_timeout": "5s", "evaluation_interval": "1s"},
                 "rule_files": [str(tmp_path / "alerts.yaml")],
                 "scrape_configs": [
                     {
@@ -110,7 +110,7 @@ async def test_prometheus_scrapes_the_metrics_and_an_alert_fires(
             )
 
             def is_firing() -> bool:
-                with urllib.request.urlopen(f"{server.url}/api/v1/alerts", timeout=10) as answer:
+                with urllib.request.urlopen(f"{server.url}/api/v1/alerts", timeout=60) as answer:
                     alerts = json.load(answer)["data"]["alerts"]
                 return [
                     (one["labels"]["alertname"], one["labels"]["service"], one["state"]) for one in alerts
@@ -139,7 +139,7 @@ async def test_a_changed_file_of_rules_is_used_and_a_faulty_one_is_not(
     async with serving(
         MemoryStore(), profile_metrics_file=rules, auth_check_interval_seconds=0.05
     ) as collector:
-        await send_ten_minutes(collector, make_window)
+        await send_windows(collector, make_window)
 
         async def has(text: str, path: str = "/metrics/profiles") -> bool:
             return text.encode() in (await collector.ask("GET", path)).body
