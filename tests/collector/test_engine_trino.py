@@ -27,6 +27,7 @@ from sidelight_collector.settings.engine import TrinoUrl
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.s3 import S3Store
 from tests import loopback_server
+from tests.collector.alertmanagers import free_port
 from tests.collector.conftest import Answer, Running, Serve
 from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, stored, window
@@ -109,12 +110,12 @@ LATE = {"error": {**FAILED["error"], "errorName": "EXCEEDED_TIME_LIMIT"}}
 
 def test_rows_of_several_answers_are_one_table_with_hashes_of_all_bits() -> None:
     with speaking(WAIT, {**WAIT, "data": [ROW]}, WAIT, {"data": [ROW, ROW]}) as (url, asked):
-        table = TrinoClient(url).query(SqlStatement("SELECT"), 20, lambda: 20.0)
+        table = TrinoClient(url).query(SqlStatement("SELECT"), 60, lambda: 60.0)
         assert asked == ["POST", "GET", "GET", "GET"]
     assert table.to_pylist()[2]["h"] == 2**64 - 1
     assert len(table) == 3
     with speaking(WAIT, {}) as (url, _):
-        assert len(TrinoClient(url).query(SqlStatement("SELECT"), 20, lambda: 20.0)) == 0
+        assert len(TrinoClient(url).query(SqlStatement("SELECT"), 60, lambda: 60.0)) == 0
 
 
 @pytest.mark.parametrize(
@@ -135,16 +136,16 @@ def test_a_failure_of_the_server_has_a_cause(
     answers: list[Any], status: int, cause: EngineFailure, text: str
 ) -> None:
     with speaking(*answers, status=status) as (url, _), pytest.raises(EngineError, match=text) as failed:
-        TrinoClient(url).query(SqlStatement("SELECT"), 20, lambda: 20.0)
+        TrinoClient(url).query(SqlStatement("SELECT"), 60, lambda: 60.0)
     assert failed.value.cause is cause
 
 
 def test_nobody_there_and_silence_are_told_apart() -> None:
     with speaking(WAIT, seconds=1.0) as (url, _), pytest.raises(EngineError) as failed:
-        TrinoClient(url).query(SqlStatement("SELECT"), 0.2, lambda: 20.0)
+        TrinoClient(url).query(SqlStatement("SELECT"), 0.2, lambda: 60.0)
     assert failed.value.cause is EngineFailure.TIMEOUT
     with pytest.raises(EngineError) as failed:
-        TrinoClient(url).query(SqlStatement("SELECT"), 20, lambda: 20.0)
+        TrinoClient(TrinoUrl("127.0.0.1", free_port())).query(SqlStatement("SELECT"), 60, lambda: 60.0)
     assert failed.value.cause is EngineFailure.UNREACHABLE
 
 
@@ -153,13 +154,15 @@ def test_a_query_that_ends_early_is_cancelled_on_the_server(end: str) -> None:
     with speaking(WAIT) as (url, asked):
 
         def remaining() -> float:
-            if end == "the request" and len(asked) > 3:
-                raise QueryTimeout(20)
-            return 20.0
+            if len(asked) <= 3:
+                return 60.0
+            if end == "the request":
+                raise QueryTimeout(60)
+            return 0.0
 
         with pytest.raises(QueryTimeout if end == "the request" else EngineError):
-            TrinoClient(url).query(SqlStatement("SELECT"), 20 if end == "the request" else 0.5, remaining)
-        assert asked[-1] == "DELETE"
+            TrinoClient(url).query(SqlStatement("SELECT"), 60, remaining)
+        eventually("the query is cancelled", lambda: asked[-1] == "DELETE")
         assert asked.count("DELETE") == 1
 
 
@@ -170,6 +173,7 @@ async def test_the_collector_sums_what_trino_did_not(
     stored([window("a 1")], store=S3Store(name.removeprefix("s3://"), endpoint=s3_server.endpoint))
     with speaking(WAIT, FAILED) as (url, _):
         given: dict[str, Any] = {"store": name, "s3_endpoint": s3_server.endpoint, "engine": url, **KEPT}
+        given |= {"engine_timeout_seconds": 200.0, "query_timeout_seconds": 200.0}
         store = S3Store(name.removeprefix("s3://"), endpoint=s3_server.endpoint)
         async with serving(store, **given, compact_interval_seconds=0.0) as running:
             answer = await running.get("flamegraph", SPAN)
@@ -193,7 +197,7 @@ async def test_a_client_that_leaves_ends_the_query_on_the_engine(
             request = asyncio.create_task(running.get("flamegraph", SPAN))
             await asyncio.to_thread(eventually, "the engine works", lambda: "GET" in asked)
             request.cancel()
-            await asyncio.to_thread(eventually, "the query is cancelled", lambda: asked[-1] == "DELETE", 10.0)
+            await asyncio.to_thread(eventually, "the query is cancelled", lambda: asked[-1] == "DELETE")
 
 
 # --- On a real cluster ------------------------------------------------------------------------------

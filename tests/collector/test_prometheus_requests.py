@@ -223,7 +223,7 @@ def answering(status: int, body: bytes, seen: list[tuple[str, str | None]]) -> I
 def test_what_does_not_answer_as_prometheus_is_a_warning(status: int, body: bytes, text: str) -> None:
     seen: list[tuple[str, str | None]] = []
     with answering(status, body, seen) as address:
-        told = said(two(busy=1.5), PrometheusClient(f"http://user:p%40ss@{address}/prom/", QUERY))
+        told = said(two(busy=1.5), patient(f"http://user:p%40ss@{address}/prom/"))
         assert text in trouble(told)
         assert "p%40ss" not in json.dumps(told)
     assert seen == [("/prom/api/v1/query_range", "Basic dXNlcjpwQHNz")]
@@ -232,7 +232,7 @@ def test_what_does_not_answer_as_prometheus_is_a_warning(status: int, body: byte
 def test_a_token_is_sent_to_the_server_and_shown_to_nobody() -> None:
     seen: list[tuple[str, str | None]] = []
     with answering(401, b"", seen) as address:
-        told = PrometheusClient(f"http://{address}", QUERY, token="s3cret")
+        told = replace(patient(f"http://{address}"), token="s3cret")
         assert "s3cret" not in repr(told)
         said(two(busy=1.5), told)
     assert seen == [("/api/v1/query_range", "Bearer s3cret")]
@@ -242,9 +242,7 @@ def test_no_prometheus_at_all_and_one_that_is_silent_are_warnings() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]
-        assert "does not answer" in trouble(
-            said(two(busy=1.5), PrometheusClient(f"http://127.0.0.1:{port}", QUERY))
-        )
+        assert "does not answer" in trouble(said(two(busy=1.5), patient(f"http://127.0.0.1:{port}")))
         silent.listen()
         late = PrometheusClient(f"http://127.0.0.1:{port}", QUERY, timeout_seconds=0.2)
         assert trouble(said(two(busy=1.5), late)) == "Prometheus did not answer within 0.2 s"
