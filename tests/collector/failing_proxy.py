@@ -127,7 +127,7 @@ def _handler(proxy: FailingProxy) -> type[BaseHTTPRequestHandler]:
             if mishap is Mishap.UNTOLD:
                 return self._close()
             if mishap is Mishap.LATE:
-                proxy.ended.wait(1.5)
+                proxy.ended.wait(60)
             if mishap is Mishap.FLIPPED and answer and self.command == "GET" and status == 200:
                 answer = proxy.flipped(answer)
             return self._answer(status, headers, answer, cut=mishap is Mishap.CUT)
