@@ -20,6 +20,7 @@ import pytest
 from sidelight_model.import_formats.pprof_profile import PprofProfile
 from sidelight_model.import_formats.protobuf_wire import iter_fields, read_bytes, read_text
 from tests.collector.processes import SECONDS, Process, metric
+from tests.processes import eventually
 
 PROGRAM = Path(__file__).with_name("pyroscope_program.py")
 TOKEN = "s3cret"
@@ -120,6 +121,7 @@ def test_what_pyroscope_io_sends_is_counted_once(
     recorder, port = record(collector)
     command = [sys.executable, str(PROGRAM), f"http://127.0.0.1:{port}", TOKEN, kind]
     subprocess.run(command, check=True, timeout=SECONDS)
+    eventually("all is answered", lambda: len(recorder.statuses) == len(recorder.requests), SECONDS)
     assert set(recorder.statuses) == {200}
     sent = recorder.sum_ns()
     assert sent > 0
