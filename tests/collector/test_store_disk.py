@@ -32,10 +32,17 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore
 from tests import processes
 from tests.collector.counting_store import Counting
+from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, asked, question, stored, window
 
 KEY = "v1/l0/2026-11-21/a/samples.parquet"
 MB = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stands still for a while with the lock of the folder makes others wait, and skip nothing."""
+    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_SECONDS", 60.0)
 
 
 class Cached:
@@ -357,7 +364,6 @@ def test_what_waits_to_be_written_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, kept: int
 ) -> None:
     monkeypatch.setattr(disk_cache, "MAX_PENDING_BYTES", most)
-    monkeypatch.setattr(disk_cache, "LOCK_TIMEOUT_SECONDS", 60)
     with locked(tmp_path):
         cached = Cached(holding(a=bytes(100), b=bytes(100)), tmp_path)
         cached.store.get("v1/raw/a")
@@ -452,6 +458,7 @@ def test_a_collector_started_again_reads_from_its_disk(tmp_path: Path) -> None:
     source = DirectoryStore(tmp_path / "store")
     stored([window("main;f 3")], store=source)
     options = ["--cache-dir", str(tmp_path / "cache"), "--compact-interval-seconds", "0"]
+    options += [f"--{name.replace('_', '-')}={days}" for name, days in KEPT.items()]
     path = f"/api/v1/flamegraph?from={START_NS // 10**9 - 60}&until={START_NS // 10**9 + 60}"
     answers = []
     for turn in ("first", "second"):
