@@ -25,6 +25,7 @@ from sidelight_collector.query.engines.sum_statements import (
 from sidelight_collector.settings.engine import ClickHouseUrl
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.segments import encode_parquet, list_segments, read_segment
+from tests.collector.alertmanagers import free_port
 from tests.collector.clickhouse import PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.engines import KEPT
@@ -97,20 +98,15 @@ def certificate(tmp_path: Path) -> Path:
 def test_a_server_is_asked_over_https_only_if_its_certificate_is_trusted(
     trusted: bool, cause: EngineFailure, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(query_clickhouse, "CONNECT_TIMEOUT_SECONDS", 60.0)
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with saying(500, b"it was asked", certificate) as at:
         secure = ClickHouseClient(replace(at, host="localhost", secure=True))
         with pytest.raises(EngineError) as failed:
-            secure.query(SqlStatement("SELECT 1 FORMAT Arrow"), 5, lambda: 5.0)
+            secure.query(SqlStatement("SELECT 1 FORMAT Arrow"), 60, lambda: 60.0)
     assert failed.value.cause is cause
     assert ("it was asked" if trusted else "certificate verify failed") in str(failed.value)
-
-
-def nobody() -> ClickHouseUrl:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return ClickHouseUrl("127.0.0.1", probe.getsockname()[1], password=PASSWORD)
 
 
 def arrow(table: pa.Table) -> bytes:
@@ -123,7 +119,7 @@ def arrow(table: pa.Table) -> bytes:
 @contextmanager
 def failing(kind: str, clickhouse: Server) -> Iterator[ClickHouseUrl]:
     if kind == "nobody there":
-        yield nobody()
+        yield ClickHouseUrl("127.0.0.1", free_port(), password=PASSWORD)
     elif kind == "no such name":
         yield ClickHouseUrl("clickhouse.invalid", password=PASSWORD)
     elif kind == "silence":
@@ -170,7 +166,8 @@ def given(store: S3Store, server: S3Server, at: ClickHouseUrl, **more: object) -
         "engine": at,
         "compact_interval_seconds": 0.0,
         **KEPT,
-        "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 20.0,
+        "engine_timeout_seconds": 0.2 if more.pop("hasty", False) else 200.0,
+        "query_timeout_seconds": 200.0,
         **more,
     }
 
@@ -294,6 +291,7 @@ def test_no_password_is_in_the_log_of_a_collector(
     secret.write_text(f"{PASSWORD}\n")
     at = clickhouse.url
     options = ["--s3-endpoint", s3_server.endpoint, "--log-level", "debug"]
+    options += ["--engine-timeout-seconds", "200", "--query-timeout-seconds", "200"]
     options += [f"--{name.replace('_', '-')}={days}" for name, days in KEPT.items()]
     quoted = PASSWORD.replace("/", "%2F").replace("@", "%40").replace("#", "%23").replace(":", "%3A")
     ways: list[tuple[list[str], dict[str, str]]] = [
