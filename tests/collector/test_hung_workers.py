@@ -60,7 +60,7 @@ def test_a_collector_replaces_a_stopped_worker_and_counts_it(
     start: Callable[..., Process], tmp_path: Path, make_window: Callable[..., Window]
 ) -> None:
     root = tmp_path / "store"
-    process = start(str(root), "--workers", "2", "--worker-heartbeat-timeout-seconds", "10")
+    process = start(str(root), "--workers", "2", "--worker-heartbeat-timeout-seconds", "30")
     port = process.port()
     os.kill(workers(process.process.pid)[0].pid, signal.SIGSTOP)
     eventually("it is killed", lambda: events(process.log.read_text(), "worker died"), SECONDS)
