@@ -191,6 +191,8 @@ async def test_readers_of_one_namespace_are_isolated_on_clickhouse_too(
         "engine": clickhouse.with_(password=""),
         "engine_password_file": password,
         "engine_fallback": False,
+        "engine_timeout_seconds": 200.0,
+        "query_timeout_seconds": 200.0,
     }
     async with open_place(serving, tmp_path, store, namespaces=(), **remote) as here:
         assert (await here.collector.post(both_in_one_request())).status == 200

@@ -21,6 +21,7 @@ from sidelight_collector import kubernetes_wiring, main
 from sidelight_collector.auth.authorizer import Permission, required_permission
 from sidelight_collector.auth.read_rules import parse_network
 from sidelight_collector.auth_wiring import load_tokens
+from sidelight_collector.captures import agents
 from sidelight_collector.deploys.deploy import DeployPolicy, create_deploy
 from sidelight_collector.deploys.deploy_repository import DeployRepository
 from sidelight_collector.http.pyroscope.selector_mapping import TYPE_IDS
@@ -266,6 +267,8 @@ async def open_place(
         "trusted_proxies": (parse_network("127.0.0.1"),),
         "capture_check_interval_seconds": 0.1,
         "discovery_publish_interval_seconds": 0.01,
+        # However long a test takes, no deploy is found meanwhile, and no sidecar counts as gone.
+        "deploy_check_interval_seconds": 1e6,
         **changes,
     }
     tokens = load_tokens(Settings(**{"store": "given", **settings}))
@@ -275,6 +278,7 @@ async def open_place(
         patch.setattr(main, "open_cluster", lambda _: cluster)
         patch.setattr(kubernetes_wiring, "REFRESH_SECONDS", 0.0)
         patch.setattr(watcher, "TICK_SECONDS", 0.05)
+        patch.setattr(agents, "AGENT_TTL_SECONDS", 1e6)
         # The windows are younger than a complete interval. Each scrape has another end, so none is cached.
         until_ns = count(time.time_ns() // 10**9 * 10**9 + 3600 * 10**9)
         patch.setattr(RuleGroup, "find_interval", lambda *_: ((end := next(until_ns)) - 7200 * 10**9, end))
