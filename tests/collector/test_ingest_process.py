@@ -25,6 +25,7 @@ from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_sto
 from sidelight_collector.storage.segments import list_segments, read_segment
 from sidelight_model.window import Window, encode_windows
 from tests.collector.processes import SECONDS, Process, metric, post, stored, text_of, wait_for_event
+from tests.processes import eventually
 
 Make = Callable[..., Window]
 Ended = tuple[int, str]
@@ -278,7 +279,7 @@ def test_an_s3_server_that_goes_away_is_answered_503_until_it_is_back(
     make_window: Make,
 ) -> None:
     process = start(
-        f"s3://{new_bucket()}", "--s3-endpoint", s3_server.endpoint, "--store-timeout-seconds", "0.5"
+        f"s3://{new_bucket()}", "--s3-endpoint", s3_server.endpoint, "--store-timeout-seconds", "4"
     )
     port, body = process.port(), encode_windows([make_window("main 1")])
     wait_for_event(process, "ids of earlier windows recalled")
@@ -288,4 +289,4 @@ def test_an_s3_server_that_goes_away_is_answered_503_until_it_is_back(
         assert (status, said["error"]) == (503, "store_unavailable")
     finally:
         os.kill(s3_server.running.pid, signal.SIGCONT)
-    assert post(port, body)[0] == 200
+    eventually("the window is stored", lambda: post(port, body)[0] == 200, SECONDS)
