@@ -46,7 +46,7 @@ async def test_a_child_that_fails_at_start_is_told_with_its_last_lines_and_what_
     code = "import sys; print('line one'); print('no room', file=sys.stderr); sys.exit(3)"
     child = await ChildProcess.start(program(code, "collector"), tmp_path)
     with pytest.raises(ChildFailed) as caught:
-        await child.wait_for_port(tmp_path / "port", 20)
+        await child.wait_for_port(tmp_path / "port", 120)
     assert "the collector ended with exit status 3" in caught.value.message
     assert "    line one\n    no room" in caught.value.message
     assert caught.value.hint == "Try again."
@@ -56,7 +56,7 @@ async def test_a_child_that_never_opens_its_port_is_told_after_the_bound(tmp_pat
     child = await ChildProcess.start(program("import time; time.sleep(600)"), tmp_path)
     with pytest.raises(ChildFailed, match=r"did not open its port within 0.2 s.*\n.*wrote nothing"):
         await child.wait_for_port(tmp_path / "port", 0.2)
-    assert await child.stop(10) == -signal.SIGTERM
+    assert await child.stop(120) == -signal.SIGTERM
 
 
 async def test_a_port_half_written_is_waited_for(tmp_path: Path) -> None:
@@ -64,16 +64,16 @@ async def test_a_port_half_written_is_waited_for(tmp_path: Path) -> None:
     port_file.touch()
     child = await ChildProcess.start(program("import time; time.sleep(600)"), tmp_path)
     async with asyncio.TaskGroup() as group:
-        port = group.create_task(child.wait_for_port(port_file, 20))
+        port = group.create_task(child.wait_for_port(port_file, 120))
         await asyncio.sleep(0)
         port_file.write_text("8123\n")
     assert port.result() == 8123
-    await child.stop(10)
+    await child.stop(120)
 
 
 async def test_a_child_that_ignores_sigterm_is_killed_with_its_own_children(tmp_path: Path) -> None:
     child = await ChildProcess.start(program(STUBBORN, output=True), tmp_path)
-    grandchild = int(await child.read_line(20))
+    grandchild = int(await child.read_line(120))
     assert await child.stop(0.3) == -signal.SIGKILL
     assert gone(child.process.pid)
     eventually("the grandchild is gone", lambda: gone(grandchild))
@@ -121,7 +121,7 @@ time.sleep(600)
 """
     for name in ("collector", "service a", "service b", "sidecar a", "load a"):
         child = await crew.start(program(f"NAME = {name.split()[0]!r}{code}", name, output=True))
-        await child.read_line(20)
+        await child.read_line(120)
     await crew.stop_all()
     assert order.read_text().split() == ["load", "sidecar", "service", "service", "collector"]
 
@@ -149,7 +149,7 @@ asyncio.run(main())
 async def test_children_lead_their_own_process_group(tmp_path: Path) -> None:
     child = await ChildProcess.start(program("import time; time.sleep(600)"), tmp_path)
     assert os.getpgid(child.process.pid) == child.process.pid != os.getpgid(0)
-    await child.stop(10)
+    await child.stop(120)
 
 
 def test_the_demos_own_settings_are_not_its_childrens() -> None:

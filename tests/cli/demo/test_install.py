@@ -69,7 +69,7 @@ def test_install_shows_the_output_of_a_failed_target_and_stops_the_rest(folder: 
     assert failed.returncode == 1
     assert "error: two could not be installed:\n    no room left\n" in failed.stdout
     assert "`make failing`" in failed.stdout
-    assert ended(int((folder / "sleeper").read_text()))
+    eventually("the rest has ended", lambda: ended(int((folder / "sleeper").read_text())))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -77,7 +77,7 @@ def test_an_interrupted_install_leaves_no_process_behind(folder: Path, number: s
     with running(folder / "log", *installer("one=lasting"), cwd=folder) as process:
         eventually("the target is being made", lambda: (folder / "sleeper").exists() or not process.alive())
         assert process.end(number) == 130, process.said()
-        assert ended(int((folder / "sleeper").read_text()))
+        eventually("the target has ended", lambda: ended(int((folder / "sleeper").read_text())))
         assert "Traceback" not in process.said()
 
 

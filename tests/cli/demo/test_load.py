@@ -255,7 +255,7 @@ def test_a_load_process_without_a_start_time_sends_nothing() -> None:
         "http://127.0.0.1:1",
         "--wait",
     ]
-    ended = subprocess.run(argv, input="", capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(argv, input="", capture_output=True, text=True, timeout=120, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, READY_LINE.decode(), "")
 
 
@@ -269,7 +269,7 @@ def test_as_a_process_it_refuses_a_wrong_option_with_a_hint() -> None:
         "--rate",
         "fast",
     ]
-    ended = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 2
     assert "'fast' is not a number" in ended.stderr
     assert "hint:" in ended.stderr

@@ -74,7 +74,7 @@ class Tool:
             pids = re.findall(r"^(?:recording|and) process ([0-9]+)", recorder.said(), re.MULTILINE)
             return pids if len(pids) == 1 + others else None
 
-        work_on(*map(int, eventually("all of them are sampled", begun)))
+        work_on(recorder.pid, *map(int, eventually("all of them are sampled", begun)))
         assert recorder.end(signal.SIGINT, seconds=60) == 0, recorder.said()
         return self.read(name)
 
@@ -96,10 +96,17 @@ def cpu_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def work_on(*pids: int) -> None:
-    """Returns when each of the processes has had a fifth of a second of CPU time from now on."""
-    goals = {pid: cpu_seconds(pid) + 0.2 for pid in pids}
-    eventually("the targets work", lambda: all(cpu_seconds(pid) > goal for pid, goal in goals.items()), 60)
+def waits(pid: int) -> int:
+    """How often the threads of a process have waited: a sampler does once a tick."""
+    found = [task.read_text() for task in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(map(int, re.findall(r"^voluntary_ctxt_switches:\t(\d+)", "".join(found), re.MULTILINE)))
+
+
+def work_on(recorder: int, *pids: int) -> None:
+    """Returns when each process has had a fifth of a second of CPU time, and the recorder time to see it."""
+    goals, ticks = {pid: cpu_seconds(pid) + 0.2 for pid in pids}, waits(recorder) + 50
+    eventually("the targets work", lambda: all(cpu_seconds(pid) > goal for pid, goal in goals.items()))
+    eventually("the recorder samples", lambda: waits(recorder) > ticks)
 
 
 def states(pid: int) -> str:

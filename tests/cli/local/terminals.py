@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -50,9 +51,11 @@ class Terminal:
         self._reader.start()
 
     def _read(self) -> None:
+        # A read may end within a letter.
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
             try:
-                self.text += os.read(self._ours, 65536).decode(errors="replace")
+                self.text += decoder.decode(os.read(self._ours, 65536))
             except OSError:
                 return
 

@@ -139,7 +139,7 @@ def test_a_signal_ends_the_recording_and_what_there_is_is_written(
 ) -> None:
     target = start()
     recorder = tool.begin("record", "-p", str(target.pid), "-d", "0", "-o", "x.folded")
-    work_on(target.pid)
+    work_on(recorder.pid, target.pid)
     assert recorder.end(number, seconds=60) == 0, recorder.said()
     assert spent(tool.read("x.folded"), "compute") != ZERO
     assert "wrote x.folded" in recorder.said()
@@ -148,7 +148,7 @@ def test_a_signal_ends_the_recording_and_what_there_is_is_written(
 def test_the_end_of_the_target_ends_the_recording(start: Start, tool: Tool) -> None:
     target = start()
     recorder = tool.begin("record", "-p", str(target.pid), "-d", "0", "-o", "x.folded")
-    work_on(target.pid)
+    work_on(recorder.pid, target.pid)
     target.end()
     assert recorder.process.wait(60) == 0, recorder.said()
     assert spent(tool.read("x.folded"), "compute") != ZERO
@@ -157,7 +157,7 @@ def test_the_end_of_the_target_ends_the_recording(start: Start, tool: Tool) -> N
 def test_a_recorder_that_is_suspended_holds_nobody_and_goes_on_afterwards(start: Start, tool: Tool) -> None:
     target = start()
     recorder = tool.begin("record", "-p", str(target.pid), "-d", "0", "-o", "x.folded")
-    work_on(target.pid)
+    work_on(recorder.pid, target.pid)
     os.kill(recorder.pid, signal.SIGTSTP)
     eventually("it stands still", lambda: set(states(recorder.pid)) == {"T"})
     assert "t" not in states(target.pid).lower()
@@ -197,8 +197,9 @@ def test_a_time_limit_ends_the_recording_of_a_program_and_not_the_program(tool: 
 
 
 def test_a_wrapper_of_python_is_named_with_what_records_it(tool: Tool) -> None:
-    story = shlex.join([*PYTHON_STORY, "1", "0", "7"])
-    done = tool.run("record", "-o", "x.folded", "--", "sh", "-c", f"{story}; exit 7")
+    # Short: after ten seconds without a Python to sample the program is ended.
+    story, brief = (shlex.join([*PYTHON_STORY, seconds, "0", "7"]) for seconds in ("1", "0.2"))
+    done = tool.run("record", "-o", "x.folded", "--", "sh", "-c", f"{brief}; exit 7")
     assert done.returncode == 7
     warning, error = (line for line in done.stderr.splitlines() if line.startswith(("warning:", "error:")))
     assert "is no Python" in warning
