@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,10 @@ def inner(number):
     return sum(range(number))
 
 def outer(until):
-    while time.monotonic() < until:
+    while time.process_time() < until:  # CPU time: it has its share of it however busy the machine is
         inner(2000)
 
-outer(time.monotonic() + float(sys.argv[1]))
+outer(time.process_time() + float(sys.argv[1]))
 """
 
 
@@ -44,12 +45,12 @@ def check(profile: ImportedProfile, seconds: float) -> None:
 
 @pytest.mark.parametrize("file_format", ["raw", "speedscope", "chrometrace"])
 def test_all_formats_of_py_spy_are_read(program: Path, tmp_path: Path, file_format: str) -> None:
-    file = tmp_path / "profile"
+    file, begun = tmp_path / "profile", time.monotonic()
     py_spy = [Path(sys.executable).parent / "py-spy", "record", "-r", "100", "-f", file_format, "-o", file]
     subprocess.run(
         [*py_spy, "--", sys.executable, program, "1"], check=True, timeout=SECONDS, capture_output=True
     )
-    check(read_profile_file(file, 100), 10)
+    check(read_profile_file(file, 100), 10 + time.monotonic() - begun)
 
 
 @pytest.fixture(scope="module")
@@ -71,16 +72,18 @@ def test_text_and_mojo_of_austin_agree(program: Path, tmp_path: Path, install: C
     for option in ((), ("-b",), ("-b", "-f")):
         file = tmp_path / f"profile{''.join(option)}"
         command = [austin, "-i", "10ms", *option, "-o", file, sys.executable, program, "2"]
+        begun = time.monotonic()
         subprocess.run(command, check=True, timeout=SECONDS, capture_output=True)
-        check(read_profile_file(file, 100), 10)
+        check(read_profile_file(file, 100), 10 + time.monotonic() - begun)
 
 
 @pytest.mark.long
 def test_traces_of_viztracer_are_read(program: Path, tmp_path: Path, install: Callable[[str], Path]) -> None:
     file = tmp_path / "trace.json"
     command = [install("viztracer") / "viztracer", "-o", file, "--min_duration", "1ms", program, "1"]
+    begun = time.monotonic()
     subprocess.run(command, check=True, timeout=SECONDS, capture_output=True, cwd=tmp_path)
-    check(read_profile_file(file, 100), 10)
+    check(read_profile_file(file, 100), 10 + time.monotonic() - begun)
 
 
 @pytest.mark.long
