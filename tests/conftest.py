@@ -19,6 +19,7 @@ import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -28,14 +29,10 @@ from xdist.workermanage import WorkerController
 
 from tests.processes import ROOT, wait_for_builds
 
-settings.register_profile("dev", deadline=None, max_examples=30)
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+# How long an example takes depends on what else the machine does.
+timeless: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("dev", max_examples=30, **timeless)
+settings.register_profile("ci", derandomize=True, print_blob=True, **timeless)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 ALONE = (
