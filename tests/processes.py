@@ -12,8 +12,9 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -35,6 +36,23 @@ def eventually(what: str, check: Callable[[], T | None], seconds: float = 90.0) 
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds} s")
         time.sleep(0.05)
+
+
+_ports = count(20_000 + os.getpid() * 97 % 12_000)
+
+
+def free_ports(number: int) -> list[int]:
+    """Ports of loopback that nobody listens on, each another one of this process.
+
+    They lie below those that the kernel gives away itself: nobody gets one of them before it is used.
+    """
+    found: list[int] = []
+    while len(found) < number:
+        port = 20_000 + next(_ports) % 12_000
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 def building() -> bool:
@@ -146,7 +164,7 @@ class Collector:
     url: str
 
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=30) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             return json.load(answer)
 
 

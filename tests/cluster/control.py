@@ -9,7 +9,8 @@ from pathlib import Path
 
 from tests.cluster.api import Api
 from tests.cluster.pki import Authority, kubeconfig, signing_key
-from tests.cluster.programs import ROOT, Programs, eventually, free_ports
+from tests.cluster.programs import ROOT, Programs, eventually
+from tests.processes import free_ports
 
 ISSUER = "https://kubernetes.default.svc"
 

@@ -18,7 +18,8 @@ import yaml
 
 from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
-from tests.cluster.programs import ROOT, Programs, eventually, free_ports
+from tests.cluster.programs import ROOT, Programs, eventually
+from tests.processes import free_ports
 
 Json = dict[str, Any]
 NAME = "sidelight-injector"
@@ -82,6 +83,7 @@ class Injector:
             "SIDELIGHT_CERTIFICATE_SAN": self.host,
             "SIDELIGHT_CERTIFICATE_CHECK_INTERVAL_SECONDS": "0.2",
             "SIDELIGHT_DRAIN_SECONDS": "0",
+            "SIDELIGHT_NAMESPACE_TIMEOUT_SECONDS": "4",
         }
         program = Path(os.environ.get("VIRTUAL_ENV", ROOT / ".venv")) / "bin" / "sidelight"
         self.programs.start(name, program, "injector", *flags, env=variables)
@@ -99,7 +101,7 @@ class Injector:
         """What /readyz says; 0 while nobody answers."""
         try:
             with urllib.request.urlopen(
-                f"http://127.0.0.1:{self.statuses[name]}/readyz", timeout=10
+                f"http://127.0.0.1:{self.statuses[name]}/readyz", timeout=60
             ) as answer:
                 return answer.status, json.load(answer)
         except urllib.error.HTTPError as error:
@@ -110,7 +112,7 @@ class Injector:
     def number(self, metric: str, name: str = "injector") -> float:
         """A metric's value, 0 for one that was never counted."""
         url = f"http://127.0.0.1:{self.statuses[name]}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         found = [
             line.rpartition(" ")[2] for line in lines if line.startswith(f"sidelight_injector_{metric} ")
@@ -165,6 +167,8 @@ def installed(api: Api, programs: Programs, *flags: str, host: str = "127.0.0.1"
         webhook = of_kind(documents, "MutatingWebhookConfiguration")
         for entry in webhook["webhooks"]:
             entry["clientConfig"] = {"url": f"https://{host}:{port}/mutate"}
+            # The most there is: on a crowded machine an injector may stand still for the chart's 5 seconds.
+            entry["timeoutSeconds"] = 30
         api.apply(webhook)
         injector = Injector(api, programs, namespace, documents, port, host)
         try:

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -32,18 +31,6 @@ def eventually(what: str, check: Callable[[], T | None], seconds: float = 60.0, 
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {seconds:.0f} s")
         time.sleep(pause)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, each another one."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
 
 
 def started_at(pid: int) -> str | None:

@@ -17,7 +17,18 @@ from sidelight_injector.certificates.certificates import (
     make_leaf,
 )
 from sidelight_kubernetes import label_names
-from tests.cluster.injector_world import ASKED, NAME, Injector, installed, made, of_kind, pod, sidecars, told
+from tests.cluster.injector_world import (
+    ASKED,
+    NAME,
+    Injector,
+    installed,
+    made,
+    of_kind,
+    pod,
+    rendered,
+    sidecars,
+    told,
+)
 from tests.cluster.other_webhooks import serving, somebody_else
 from tests.cluster.programs import Programs, eventually, guarded
 
@@ -225,7 +236,7 @@ def test_a_secret_that_is_gone_is_said_to_be_and_what_is_in_use_serves_on(api, s
     api.kubectl("-n", injector.namespace, "delete", "secret", NAME)
 
     def problems() -> list[dict[str, Any]]:
-        return injector.status()[1]["problems"]
+        return injector.status()[1].get("problems", [])
 
     [problem] = eventually("it says so", problems)
     assert injector.status()[0] == 200
@@ -428,9 +439,10 @@ def test_before_native_sidecars_a_pod_that_ends_is_left_without(api, shop, injec
 
 
 def test_the_webhook_is_scoped_and_never_in_the_way(injector):
+    entries = of_kind(rendered(injector.namespace), "MutatingWebhookConfiguration")["webhooks"]
+    assert {entry["timeoutSeconds"] for entry in entries} == {5}
     for entry in injector.webhook["webhooks"]:
         assert entry["failurePolicy"] == "Ignore"
-        assert entry["timeoutSeconds"] == 5
         assert entry["reinvocationPolicy"] == "IfNeeded"
         assert entry["sideEffects"] == "NoneOnDryRun"
         [names] = [

@@ -10,7 +10,8 @@ import yaml
 from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
 from tests.cluster.injector_world import CHART, NAME, Injector, pod, rendered, sidecars
-from tests.cluster.programs import ROOT, Programs, eventually, free_ports, guarded
+from tests.cluster.programs import ROOT, Programs, eventually, guarded
+from tests.processes import free_ports
 
 VALUES = (
     "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true,"

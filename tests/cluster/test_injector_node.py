@@ -10,7 +10,7 @@ import pytest
 
 from sidelight_kubernetes import label_names
 from tests.cluster import images
-from tests.cluster.injector_world import ASKED, Injector, installed, sidecars
+from tests.cluster.injector_world import ASKED, Injector, installed, made, sidecars
 from tests.cluster.programs import Programs, eventually, guarded
 
 Json = dict[str, Any]
@@ -36,6 +36,8 @@ def injector(node, tmp_path_factory) -> Iterator[Injector]:
 @pytest.fixture
 def shop(node, injector) -> Iterator[str]:
     with node.namespace(ASKED) as namespace:
+        probe = pod("probe", ["true"])
+        eventually("the webhook is known", lambda: sidecars(made(node, namespace, probe, dry_run=True)))
         yield namespace
 
 
@@ -72,7 +74,7 @@ def running(node, namespace: str, body: Json) -> Json:
 def watched(pod: Json) -> list[Json]:
     """The processes that the pod's sidecar says it watches."""
     try:
-        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8081/readyz", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:8081/readyz", timeout=60) as answer:
             return json.load(answer)["processes"]
     except urllib.error.HTTPError as error:
         return json.load(error)["processes"]
@@ -87,8 +89,8 @@ def test_a_container_that_is_named_is_the_only_one_that_is_watched(node, shop):
     body = pod("one", *two)
     body["metadata"]["annotations"] = {label_names.CONTAINER: "c1"}
     one = running(node, shop, body)
-    eventually("a process is read", lambda: [process for process in watched(one) if process["reader"]])
-    assert len(watched(one)) == 1
+    found = eventually("it is read", lambda: (w := watched(one)) and any(each["reader"] for each in w) and w)
+    assert len(found) == 1
 
 
 def test_a_job_ends_beside_its_sidecar(node, shop):

@@ -62,7 +62,7 @@ def shown(port: int, trusted: str, name: str = NAME) -> bytes:
     context = ssl.create_default_context(cadata=trusted)
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=10) as connection,
+        socket.create_connection(("127.0.0.1", port), timeout=60) as connection,
         context.wrap_socket(connection, server_hostname=name) as secured,
     ):
         return secured.getpeercert(binary_form=True) or b""

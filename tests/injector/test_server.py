@@ -78,7 +78,7 @@ async def ask(recipe, cluster, metrics):
         Settings, "injector", "", ["--sidecar-file", "/x", "--max-body-bytes", "1M"], {}
     )
     with ThreadPoolExecutor(2) as executor:
-        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=2)
+        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=60)
         webhook = MutatingWebhook(settings, recipe, namespaces, None, metrics, has_native_sidecars=True)
         async with TestClient(TestServer(webhook.build_app())) as client:
 
@@ -178,7 +178,7 @@ async def test_a_question_that_is_too_large_is_refused_and_counted(ask, metrics)
 async def test_a_namespaces_labels_are_read_once_in_a_while_and_only_so_many_are_kept(cluster):
     clock = Clock()
     with ThreadPoolExecutor(2) as executor:
-        namespaces = NamespaceCache(cluster, executor, clock, ttl_seconds=2, timeout_seconds=2)
+        namespaces = NamespaceCache(cluster, executor, clock, ttl_seconds=2, timeout_seconds=60)
         for later, asked in ((0, 3), (1.9, 3), (2.1, 6)):
             clock.now = 1000 + later
             assert (await namespaces.get("shop")).labels == {label_names.INJECT: "true"}
@@ -309,7 +309,7 @@ async def test_sidecars_trust_the_authorities_of_a_file_that_may_change(
     file.write_text(first)
     recipe = read_recipe(settings)
     with ThreadPoolExecutor(2) as executor:
-        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=2)
+        namespaces = NamespaceCache(cluster, executor, Clock(), ttl_seconds=2, timeout_seconds=60)
         webhook = MutatingWebhook(settings, recipe, namespaces, None, metrics, has_native_sidecars=True)
         async with TestClient(TestServer(webhook.build_app())) as client:
 
