@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
@@ -121,8 +122,9 @@ def _end_shims(folder: Path) -> None:
     socket = str(folder / "containerd.sock")
     shims = [pid for pid, words in commands(SHIM) if socket in words]
     for pid in shims:
-        os.kill(pid, signal.SIGKILL)
-    eventually("the shims are gone", lambda: not any(started_at(pid) for pid in shims), 10)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    eventually("the shims are gone", lambda: not any(started_at(pid) for pid in shims))
 
 
 def commands(program: str) -> Iterator[tuple[int, list[str]]]:

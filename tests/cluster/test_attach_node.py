@@ -135,7 +135,7 @@ def test_an_ephemeral_sidecar_samples_a_running_pod_and_ends(node: Node, namespa
     argv = ("-n", namespace, "logs", "spin-1", "-c", part["ephemeral_container"])
     said = node.try_kubectl(*argv).stdout
     assert told["state"] == "ready", f"{json.dumps(told)}\n{said}"
-    assert part["samples"] > 50
+    assert part["samples"] > 0
     assert part["top_functions"][0]["function"].startswith("busy")
 
     def ended() -> Any:

@@ -67,6 +67,10 @@ class Release:
         done = self.api.try_kubectl("auth", "can-i", verb, kind, "--as", account, *place)
         return done.stdout.strip() == "yes"
 
+    def must(self, verb: str, what: str, *, namespace: str = "", anywhere: bool = False) -> None:
+        """Wait until they may: the API server hears of its own roles a little later."""
+        eventually(f"may {verb} {what}", lambda: self.may(verb, what, namespace=namespace, anywhere=anywhere))
+
 
 def _sets(values: tuple[str, ...]) -> list[str]:
     everything = ("collector.auth.readTokensSecret=readers", *values)
@@ -149,17 +153,17 @@ def test_two_releases_of_one_name_live_in_two_namespaces(release: Release, api: 
         release.install(TOKENS, *asks)
         other.install(TOKENS, *asks)
         other.helm("uninstall")
-        assert release.may("list", "pods", anywhere=True)
+        release.must("list", "pods", anywhere=True)
 
 
 def test_collectors_may_look_and_review_tokens_and_nothing_else(release: Release) -> None:
     release.install()
-    assert release.may("create", "tokenreviews.authentication.k8s.io")
-    assert release.may("get", "pods", anywhere=True)
+    release.must("create", "tokenreviews.authentication.k8s.io")
+    release.must("get", "pods", anywhere=True)
     for kind in ResourceKind:
         for verb in ("list", "watch"):
             what = f"{kind}.{kind.group}" if kind.group else kind
-            assert release.may(verb, what, anywhere=True), (verb, kind)
+            release.must(verb, what, anywhere=True)
     for verb, kind in (
         ("delete", "pods"),
         ("create", "pods/exec"),
@@ -181,9 +185,9 @@ def test_collectors_of_some_namespaces_see_nothing_of_others(release: Release, a
             "kubernetes.attach=true",
             f"kubernetes.namespaces={{{shop}}}",
         )
-        assert release.may("watch", "pods", namespace=shop)
-        assert release.may("patch", "pods/ephemeralcontainers", namespace=shop)
-        assert release.may("create", "tokenreviews.authentication.k8s.io")
+        release.must("watch", "pods", namespace=shop)
+        release.must("patch", "pods/ephemeralcontainers", namespace=shop)
+        release.must("create", "tokenreviews.authentication.k8s.io")
         assert not release.may("list", "pods", anywhere=True)
         assert not release.may("get", "pods")
 

@@ -66,7 +66,7 @@ def test_a_watch_tells_what_happened_since_the_list(api: Api) -> None:
         cluster.patch(f"{maps}/b", {"data": {"x": "1"}})
         cluster.delete(f"{maps}/b")
         told = []
-        watching = cluster.watch(maps, pages.version, timeout_seconds=30)
+        watching = cluster.watch(maps, pages.version, timeout_seconds=120)
         for event in watching:
             if event.object["metadata"].get("name") == "b":
                 told.append(event.type)
@@ -97,7 +97,7 @@ def test_a_watch_from_a_version_that_is_no_longer_known_is_told_to_list_again(ap
         path = f"/apis/{group}/v1/things"
         eventually("it is served", lambda: api.call("GET", path)[0] == 200)
         with pytest.raises(ResourceVersionExpired):
-            list(cluster.watch(path, "1", timeout_seconds=5))
+            list(cluster.watch(path, "1", timeout_seconds=60))
     finally:
         cluster.delete(f"{definitions}/things.{group}")
 

@@ -237,8 +237,9 @@ def test_one_namespace_is_watched_with_a_role_and_no_clusterrole(
         for each in (namespace, other):
             api.apply(deployment(each))
         eventually("pods are seen", lambda: one.workload("shop", namespace))
-        told = one.get("workloads")
-        assert told["discovery"]["state"] == "watching"
+        told = eventually(
+            "it watches", lambda: (t := one.get("workloads"))["discovery"]["state"] == "watching" and t
+        )
         assert not told["discovery"]["watch_problems"]
         assert {each["namespace"] for each in told["workloads"]} == {namespace}
 
@@ -247,7 +248,9 @@ def test_a_pod_that_is_deleted_is_gone_and_a_second_collector_knows_the_same(
     api: Api, namespace: str, tmp_path: Path
 ) -> None:
     config = granted(api, namespace, "two", CORE, APPS, everywhere=True)
-    with collector(tmp_path, config) as one, collector(tmp_path, config) as two:
+    # Who watches may stand still for a while: the other would take over.
+    lasting = ("--discovery-lease-seconds", "600")
+    with collector(tmp_path, config, *lasting) as one, collector(tmp_path, config, *lasting) as two:
         api.apply(deployment(namespace))
         for each in (one, two):
             eventually("both know", lambda each=each: each.workload("shop", namespace))  # type: ignore[misc]

@@ -117,10 +117,10 @@ def test_a_sidecar_that_is_killed_is_dead_until_it_runs_again_and_rollouts_are_o
 
     deployed(node, namespace, "checkout", "1", sidecar(node, watching))
     standing(watching, namespace, "checkout", "profiled")
-    first = eventually("the first rollout is marked", lambda: complete("1"), 30, 0.2)
+    first = eventually("the first rollout is marked", lambda: complete("1"), 90, 0.2)
     (pod,) = running_pods(node, namespace, "checkout")
     kill(node, pod, "sidelight")
-    eventually("it runs again", lambda: restarts(node, namespace) == 1, 30, 0.1)
+    eventually("it runs again", lambda: restarts(node, namespace) == 1, 90, 0.1)
     (pod,) = running_pods(node, namespace, "checkout")
     kill(node, pod, "sidelight")
     # The kubelet waits before it starts it a second time.

@@ -180,7 +180,7 @@ def find_agent(node: Node, agents: Release) -> Json:
 
 def ask_agent(node: Node, agents: Release, path: str) -> str:
     url = f"http://{find_agent(node, agents)['status']['podIP']}:8081{path}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -224,7 +224,7 @@ def list_processes(node: Node, pods: list[Json]) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             return False
 
-    eventually("no process is stopped", lambda: not any(map(is_stopped, pids)), 10)
+    eventually("no process is stopped", lambda: not any(map(is_stopped, pids)))
     return pids
 
 

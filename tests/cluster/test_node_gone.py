@@ -49,7 +49,7 @@ def test_a_node_whose_starter_is_killed_leaves_no_trace(starter):
 
     settings = dict(places.settings())
     alone = not places.LEDGER.exists()
-    eventually("a pod runs on the node", runs, 180)
+    eventually("a pod runs on the node", runs, 420)
     place = places.of(folder)
     programs = Programs(folder)
     pids = [programs.pid(name) for name in programs.names()] + places.processes(place)
