@@ -33,14 +33,22 @@ addEventListener('securitypolicyviolation', event =>
   violated(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`))
 """
 FRESH_SECONDS = 120
-"""Windows of the shared collector are at most this much older than `story` says when a file begins."""
+"""Windows of the shared collector are at most this much older than `story` says when a test begins."""
+PATIENCE_MS = 60_000
+"""How long a page may take for anything: on a crowded machine it may stand still for seconds."""
 ON_A_PAGE = {"viewport", "color_scheme", "reduced_motion"}
 """Options of `open_page` that a page of the shared context can have by itself."""
+
+KEEP_PREFETCHED = """
+const later = setTimeout
+setTimeout = (run, ms, ...rest) => ms === 5000 ? 0 : later(run, ms, ...rest)
+"""
+"""For pages that stand still: what was asked for ahead is dropped after five seconds (`prefetchCache.ts`)."""
 
 Open = Callable[..., Page]
 Serve = Callable[..., Collector]
 
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -51,7 +59,9 @@ def built() -> None:
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(FLAGS), timeout=4 * PATIENCE_MS
+        )
         yield browser
         browser.close()
 
@@ -69,7 +79,7 @@ class Watched:
         self.context: BrowserContext = browser.new_context(**options)  # type: ignore[arg-type]
         self.context.expose_function("violated", lambda what: self.violations.append(what))
         self.context.add_init_script(REPORT)
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(PATIENCE_MS)
 
 
 @pytest.fixture(scope="package")
@@ -108,7 +118,7 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
         yield Shops(tmp_path_factory, stack)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def shop(shops: Shops) -> str:
     """The URL of a collector that holds `profiles.story`, of which the newest windows are minutes old."""
     return shops.fresh()

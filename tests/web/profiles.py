@@ -223,7 +223,7 @@ def send(url: str, *batches: Iterable[Window]) -> None:
     """Send windows; returns when the collector has stored them."""
     body = encode_windows([window for batch in batches for window in batch])
     request = urllib.request.Request(f"{url}/api/v1/windows", data=body, method="POST")
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         assert answer.status == 200
 
 

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.processes import eventually
-from tests.web.conftest import Open
+from tests.web.conftest import KEEP_PREFETCHED, Open
 from tests.web.flame import box, boxes, click, hover, outline, point, widths
 from tests.web.found import Json, check, columns, culprit, effect, judged, verdict
 from tests.web.profiles import HOSTILE_SERVICE
@@ -133,7 +133,9 @@ def side_panel(page: Page, letter: str) -> Locator:
 
 
 def test_three_clicks_lead_from_the_front_page_to_the_changed_functions(shop: str, open_page: Open) -> None:
-    page = open_page(shop)
+    page = open_page("about:blank")
+    page.add_init_script(KEEP_PREFETCHED)
+    page.goto(shop)
     page.get_by_role("link", name="pay", exact=True).click()
     asked: list[str] = []
 

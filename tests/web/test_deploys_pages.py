@@ -65,7 +65,7 @@ def test_list_says_what_was_found_of_the_step_to_the_current_version_alone(
     expect(row(page)).to_contain_text("+45.5 % unverified")
     assert "▲" not in shown(page)
     row(page).click()
-    given = parse_qs(urlsplit(page.url).query)
+    given = parse_qs(urlsplit(page.evaluate("location.href")).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
     # Its own deploy leads to the comparison at its times.
     page.unroute(re.compile("/api/v1/deploys"))
@@ -74,7 +74,7 @@ def test_list_says_what_was_found_of_the_step_to_the_current_version_alone(
     expect(row(page)).to_have_attribute("title", "B takes 8.1 % more CPU time than A.")
     assert shown(page) == "▲ +8.1 % +5.9 to +10.3 against v1: compare"
     row(page).click()
-    given = parse_qs(urlsplit(page.url).query)
+    given = parse_qs(urlsplit(page.evaluate("location.href")).query)
     assert given == {
         "baseline": ["version:v1"],
         "comparison": ["version:v2"],
@@ -113,7 +113,7 @@ def test_a_service_lists_its_deploys_in_words_that_fit_and_are_accessible(
     expect(rows.nth(1)).to_contain_text("▲ regressed · B takes 8.1 % more CPU time than A.")
     expect(rows.nth(2)).to_contain_text("rolled back, was ▲ regressed")
     listed.get_by_role("link", name="v2").click()
-    given = parse_qs(urlsplit(page.url).query)
+    given = parse_qs(urlsplit(page.evaluate("location.href")).query)
     assert (given["baseline"], given["comparison"]) == (["version:v1"], ["version:v2"])
     # Hostile versions are text.
     page = open_page(f"{shop}/settings", viewport={"width": 320, "height": 700})

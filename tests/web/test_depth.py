@@ -146,7 +146,7 @@ def test_the_distribution_of_samples_with_a_function_and_under_a_focus(shop: str
     expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
     page.get_by_role("link", name="Depth").click()
     expect(page.get_by_role("heading", name="Stack depth of one")).to_be_visible()
-    assert "focus" in parse_qs(urlsplit(page.url).query)
+    assert "focus" in parse_qs(urlsplit(page.evaluate("location.href")).query)
     page.get_by_role("radio", name="Under focus").click()
     expect(page.locator(".depths tbody tr")).to_contain_text("360")
     expect(page.get_by_text("Below query (db/sql.py)")).to_be_visible()

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from playwright.sync_api import Download, Page, expect
 
+from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
@@ -41,10 +42,12 @@ def kept(download: Download, tmp_path: Path) -> Path:
 
 def copied(page: Page, name: str) -> str:
     """What a choice of the menu beside Share puts into the clipboard."""
+    # What was copied before, and what was said of it, may be there still.
+    page.evaluate("navigator.clipboard.writeText('')")
     page.get_by_label("More ways to share").click()
     page.get_by_role("button", name=name).click()
     expect(page.locator(".toast")).to_contain_text("copied")
-    text: str = page.evaluate("navigator.clipboard.readText()")
+    text: str = eventually(f"{name} copies", lambda: page.evaluate("navigator.clipboard.readText()"))
     return text
 
 
@@ -52,7 +55,7 @@ def ran(command: str) -> str:
     """What bash makes of a command that was copied."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, timeout=60, env={**os.environ, "PATH": path}
+        ["bash", "-c", command], capture_output=True, text=True, timeout=120, env={**os.environ, "PATH": path}
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
     return done.stdout

@@ -28,7 +28,7 @@ def asks(url: str, problem: str) -> None:
     request = urllib.request.Request(
         f"{url}/api/v1/agents/poll", json.dumps(poll).encode(), {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert answer.status == 200
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser
 
-from tests.web.conftest import CHROMIUM, FLAGS, Serve
+from tests.web.conftest import CHROMIUM, FLAGS, PATIENCE_MS, Serve
 from tests.web.profiles import AFTER, send, windows
 
 REBOUND = "evil.example"
@@ -29,7 +29,7 @@ SEEN = "([url]) => fetch(url).then(async answer => [answer.status, await answer.
 @pytest.fixture
 def browser(chromium: Browser) -> Iterator[Browser]:
     flags = [*FLAGS, f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1"]
-    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=flags)
+    browser = chromium.browser_type.launch(executable_path=CHROMIUM, args=flags, timeout=4 * PATIENCE_MS)
     yield browser
     browser.close()
 

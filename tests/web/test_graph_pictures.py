@@ -126,7 +126,9 @@ def test_comparing_pictures_sees_small_changes(shop: str, open_page: Open, chrom
     before = painted(page)
     assert compared(chromium, before, painted(page))["different"] == 0
     page.get_by_label("Search frames").fill("rule3")
-    assert compared(chromium, before, painted(page))["different"] > MOST_DIFFERENT
+    eventually(
+        "it is marked", lambda: compared(chromium, before, painted(page))["different"] > MOST_DIFFERENT
+    )
     page.get_by_label("Search frames").fill("")
     page.locator(".flame canvas").focus()
     page.keyboard.press("ArrowDown")

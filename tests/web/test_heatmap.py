@@ -73,7 +73,8 @@ class Drawn:
 
 
 def given(page: Page) -> dict[str, str]:
-    return {name: value[0] for name, value in parse_qs(urlsplit(page.url).query).items()}
+    address = urlsplit(page.evaluate("location.href"))
+    return {name: value[0] for name, value in parse_qs(address.query).items()}
 
 
 def selected_samples(page: Page) -> str:

@@ -24,7 +24,7 @@ WHOLE = [
 
 
 def given(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).query)
+    return parse_qs(urlsplit(page.evaluate("location.href")).query)
 
 
 def test_services_lead_to_a_flame_graph_whose_sums_are_the_collectors(shop: str, open_page: Open) -> None:

@@ -55,7 +55,7 @@ def test_a_capture_says_who_started_it(place: str, open_page: Open) -> None:
     wish = json.dumps({"service": "shop", "seconds": 1}).encode()
     headers = {"Content-Type": "application/json", "X-User": "alice"}
     request = urllib.request.Request(f"{url}/api/v1/captures", data=wish, headers=headers, method="POST")
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         made = json.loads(answer.read())
     page = open_page(f"{url}/captures/{made['id']}", extra_http_headers={"X-User": "alice"})
     expect(page.get_by_text("by alice")).to_be_visible()

@@ -27,7 +27,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         served = stack.enter_context(collector(folder, str(folder / "store")))
         for version, depth in (("flat", "0"), ("deep", str(DEEPER))):
             target = stack.enter_context(
-                running(folder / f"{version}.log", sys.executable, str(TARGET), "120", depth)
+                running(folder / f"{version}.log", sys.executable, str(TARGET), "300", depth)
             )
             stack.enter_context(_sidecar(folder, served.url, target.pid, version))
 
@@ -36,7 +36,7 @@ def sampled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             versions = [version for service in services for version in service["versions"]]
             return len(versions) == 2 and all(version["samples"] >= 300 for version in versions)
 
-        eventually("both versions are sampled", enough, 60)
+        eventually("both versions are sampled", enough)
         yield served.url
 
 

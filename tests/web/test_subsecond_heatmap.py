@@ -45,7 +45,7 @@ class Shown:
 
 def ask(url: str, body: bytes | None = None, method: str | None = None, **headers: str) -> Any:
     request = urllib.request.Request(url, data=body, headers=headers, method=method)
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.loads(answer.read() or b"null")
 
 
@@ -74,7 +74,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             agents = lambda: served.get("/api/v1/agents")["agents"]  # noqa: E731
             eventually("a sidecar is ready", lambda: any(one["ready"] for one in agents()))
             capture = started(served, service="turns", seconds=5, rate=100)
-            eventually("the capture ends", lambda: ended(served, capture), 60)
+            eventually("the capture ends", lambda: ended(served, capture))
         turns = re.findall(r"(first|second) (\d+)", target.said())
         yield Shown(served, capture, [(int(at) / 1e9, name) for name, at in turns])
 

@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[1] / "golden" / "formats"
 
 
 def given(page: Page) -> dict[str, list[str]]:
-    return parse_qs(urlsplit(page.url).query)
+    return parse_qs(urlsplit(page.evaluate("location.href")).query)
 
 
 def basis(page: Page) -> Locator:

@@ -20,7 +20,7 @@ HANDLE = "handle (shop/views.py)"
 
 
 def given(page: Page, name: str) -> str:
-    return parse_qs(urlsplit(page.url).query).get(name, [""])[0]
+    return parse_qs(urlsplit(page.evaluate("location.href")).query).get(name, [""])[0]
 
 
 def crumbs(page: Page) -> Locator:

@@ -19,6 +19,7 @@ from sidelight_collector.kubernetes_discovery.shared_state import (
 )
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from tests.collector.clusters import pod
+from tests.processes import eventually
 from tests.web.conftest import Open, Serve
 from tests.web.profiles import AFTER, send, windows
 from tests.web.rules import small_controls, violations_in_both_themes
@@ -73,7 +74,8 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
     expect(shop).to_contain_text("2 no sidecar")
     expect(shop).to_contain_text("sidelight 0.1.0 gil")
     shop.get_by_role("button", name="Copy command").click()
-    assert "rollout restart deployment/shop" in page.evaluate("navigator.clipboard.readText()")
+    copied = lambda: page.evaluate("navigator.clipboard.readText()")  # noqa: E731
+    eventually("it is copied", lambda: "rollout restart deployment/shop" in copied())
     assert violations_in_both_themes(page, axe) == {}
     assert small_controls(page) == []
     page.get_by_role("button", name="not running (1)").click()
