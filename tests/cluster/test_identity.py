@@ -372,6 +372,7 @@ def test_while_the_api_server_is_away_known_pods_go_on_and_others_wait(
 
 def test_grace_does_not_outlive_the_token(api: Api, begin: Any, team: str) -> None:
     collector = begin(REVIEWS, PODS, "--token-cache-seconds", "0.1")
+    assert collector.ask("GET", "/livez").status == 200
     # The API server allows clocks that differ by a minute, and so does the collector.
     token = resigned(api, pod(api, team, "shop-1"), exp=int(time.time()) - 30)
     assert collector.send(token).status == 200
