@@ -36,7 +36,7 @@ import sys, time, sidelight_native
 from sidelight_sidecar.discovery.procfs import ProcFs
 assert ProcFs().read_process(int(sys.argv[1])).python_version
 session = sidelight_native.Engine().attach(int(sys.argv[1]), rate_hz=100.0)
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 90
 while not session.take().counts and time.monotonic() < deadline:
     time.sleep(0.05)
 print("sampled" if session.ended is None and time.monotonic() < deadline else session.ended)
@@ -110,4 +110,4 @@ def _sample(pid: int, capabilities: list[str]) -> subprocess.CompletedProcess[st
     kept = ",".join(["-all", *(f"+{name.lower()}" for name in capabilities)])
     rights = ["setpriv", "--bounding-set", kept, "--inh-caps", "-all", "--no-new-privs"]
     command = [*rights, sys.executable, "-c", SAMPLE, str(pid)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
