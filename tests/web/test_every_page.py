@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import urllib.request
+from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
@@ -93,6 +96,76 @@ VARIANTS: dict[str, Addresses] = {
     },
 }
 """Other looks of the same pages: checked for accessibility and width alone."""
+
+
+def find_nothing(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+    page.keyboard.type("nobody is called so")
+    expect(page.get_by_role("dialog")).to_contain_text("Nothing found.")
+
+
+def show_notes(page: Page) -> None:
+    expect(page.locator(".plot .note-mark")).to_have_count(1)
+    page.get_by_role("button", name="1 note", exact=True).click()
+    expect(page.get_by_role("dialog").locator(".note-text")).to_have_text("Cache on")
+
+
+def show_no_notes(page: Page) -> None:
+    page.get_by_title("Notes on this time and on functions").click()
+    expect(page.get_by_role("dialog")).to_contain_text("There are no notes yet.")
+
+
+def save_view(page: Page) -> None:
+    page.get_by_label("More", exact=True).click()
+    page.get_by_role("button", name="Save this view").click()
+    expect(page.get_by_role("combobox", name="Find")).to_be_focused()
+    page.keyboard.type("Threads")
+    page.keyboard.press("Enter")
+    page.locator(".brand").click()
+    expect(page.get_by_role("button", name="Remove the saved view Threads")).to_be_visible()
+
+
+def print_page(page: Page) -> None:
+    page.emulate_media(media="print")
+    expect(page.get_by_role("banner")).to_be_hidden()
+
+
+def meet_sign_in_page(page: Page) -> None:
+    """Refresh the page once a proxy wants people to sign in."""
+    page.route("**/api/v1/flamegraph?**", lambda route: route.fulfill(body="<form>Sign in</form>"))
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.get_by_role("alert")).to_contain_text("It may be a sign-in page: reload this page.")
+    page.unroute("**/api/v1/flamegraph?**")
+
+
+def lose_network(page: Page) -> None:
+    page.context.set_offline(True)
+    page.get_by_role("button", name="Refresh").click()
+    expect(page.locator(".band")).to_contain_text("This browser is offline.")
+
+
+def wait_for_text(text: str) -> Callable[[Page], None]:
+    return lambda page: expect(page.get_by_text(text)).to_be_visible()
+
+
+COMPARISON = PAGES["comparison"]["difference"]
+STATES: dict[str, tuple[str, Callable[[Page], None]]] = {
+    "palette without results": ("/s/shop", find_nothing),
+    "notes": ("/s/lone", show_notes),
+    "no notes": ("/s/shop", show_no_notes),
+    "saved view": ("/s/shop?type=wall", save_view),
+    "no function matches": ("/s/shop?view=table&q=nobody", wait_for_text("No functions match the search.")),
+    "no service matches": ("/services?q=nobody", wait_for_text("No service matches")),
+    "no workload matches": ("/fleet?q=nobody", wait_for_text("No workload matches.")),
+    "nothing to break down": ("/s/shop?view=breakdown&type=gil_wait", wait_for_text("No GIL wait samples")),
+    "printed profile": ("/s/shop", print_page),
+    "printed comparison": (COMPARISON, print_page),
+    "printed services": ("/services", print_page),
+    "sign-in page of a proxy": ("/s/shop", meet_sign_in_page),
+    "offline": (COMPARISON, lose_network),
+}
+"""What pages become by what is done on them, or happens to them; the last one has no network any more."""
 
 TABBABLE = """() => {
   const all = 'a[href], button, input, select, textarea, summary, [tabindex]';
@@ -192,6 +265,23 @@ def test_other_looks_of_pages_are_accessible_and_fit(
             assert_fits(page)
             assert small_controls(page) == []
             page.close()
+
+
+def test_states_of_pages_are_accessible(
+    shop: str, open_page: Open, axe: str, subtests: pytest.Subtests
+) -> None:
+    note = json.dumps({"service": "lone", "text": "Cache on", "from": "-10m", "until": "now"}).encode()
+    request = urllib.request.Request(f"{shop}/api/v1/notes", note, {"Content-Type": "application/json"})
+    urllib.request.urlopen(request, timeout=10).close()
+    page = open_page("about:blank", expected="net::ERR_", own_context=True, reduced_motion="reduce")
+    for name, (path, act) in STATES.items():
+        with subtests.test(name):
+            page.emulate_media(media="screen")
+            page.goto(shop + path)
+            expect(page.locator(".card, .panel").first).to_be_visible()
+            page.wait_for_load_state("networkidle")
+            act(page)
+            assert violations_in_both_themes(page, axe) == {}
 
 
 def test_dialogs_and_the_range_picker_work_and_are_accessible(shop: str, open_page: Open, axe: str) -> None:

@@ -61,6 +61,7 @@ export const retrying = (countdown: ComponentChildren) => <>Retrying {countdown}
 export const retryNow = "Retry now";
 export const inSeconds = (seconds: number) => `in ${seconds} s`;
 export const now = "now";
+export const connection = "Connection";
 export const itMayBeRestarting = "It may be restarting: check that it runs and that this page was opened from it.";
 export const outage = (cause: string, since: string) => `${cause} Showing data from before ${since}. The page reconnects automatically.`;
 export const nextTry = (countdown: ComponentChildren) => <>Next try {countdown}</>;

@@ -69,13 +69,13 @@ export function ConnectionBanner() {
   return (
     <>
       {current && (
-        <div class="band">
+        <section class="band" aria-label={strings.connection}>
           <span role="alert">
             {strings.outage(current.offline ? strings.browserOffline : `${strings.collectorDoesNotAnswer} ${strings.itMayBeRestarting}`, formatClock(current.since / 1000))}
           </span>
           <span class="quiet">{strings.nextTry(<Countdown to={current.retryAt} />)}</span>
           <button type="button" onClick={retryNow}>{strings.tryAgain}</button>
-        </div>
+        </section>
       )}
       {mismatch && (
         <div class="band" role="status">
