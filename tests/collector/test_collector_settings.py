@@ -167,6 +167,7 @@ def test_source_code_is_at_a_url_of_all_services_or_of_one() -> None:
     )
     settings = Settings(store="given", source_url=(parse_source_url(url), parse_source_url(f"cart={own}")))
     assert json.loads(settings.sources) == {"urls": {"": url, "cart": own}, "strip": []}
+    assert json.loads(Settings(store="given", source_strip=("opt/shop/",)).sources)["strip"] == ["opt/shop/"]
     assert Settings(store="given").sources == ""
     for wrong in (
         "javascript:alert({file})",

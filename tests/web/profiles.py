@@ -113,6 +113,11 @@ main (app.py);work (shop/views.py);[idle] 60
 main (app.py);spin (shop/spin.py);[gil] 40
 main (app.py);wait (selectors.py);[idle] 40
 """
+ENDPOINTS = """\
+main (app.py:1);Flask.dispatch_request (flask/app.py:9);cart (shop.py:3);query (db.py:7) 30
+main (app.py:1);Flask.dispatch_request (flask/app.py:9);pay (shop.py:9) 10
+main (app.py:1);collect (gc.py:2) 10
+"""
 IDLE = "main (a.py:1);wait (a.py:2);[idle] 900\n"
 
 

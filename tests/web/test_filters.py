@@ -15,7 +15,7 @@ from sidelight_model.window import Window
 from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import boxes
-from tests.web.profiles import make_window_id, send, windows
+from tests.web.profiles import ENDPOINTS, make_window_id, send, windows
 
 
 def query(page: Page) -> str:
@@ -110,13 +110,6 @@ def test_text_that_cannot_be_read_is_marked_where_the_collector_says(shop: str, 
     expect(page.get_by_role("alert")).to_contain_text("the regular expression cannot be read")
     page.get_by_role("button", name="Remove the filter").click()
     assert boxes(page)
-
-
-ENDPOINTS = """\
-main (app.py:1);Flask.dispatch_request (flask/app.py:9);cart (shop.py:3);query (db.py:7) 30
-main (app.py:1);Flask.dispatch_request (flask/app.py:9);pay (shop.py:9) 10
-main (app.py:1);collect (gc.py:2) 10
-"""
 
 
 def test_endpoints_of_a_service_are_listed_filtered_and_group_the_graph(shop: str, open_page: Open) -> None:

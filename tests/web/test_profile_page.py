@@ -9,7 +9,8 @@ from playwright.sync_api import Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import boxes, click, graph, hover, outline
+from tests.web.flame import boxes, click, graph, hover, outline, point
+from tests.web.profiles import ENDPOINTS, send, windows
 
 V2 = "?query=version%3D%22v2%22"
 WHOLE = [
@@ -144,6 +145,15 @@ def test_frames_of_the_application_lead_to_their_source_code(limited: str, open_
     page.goto(f"{limited}/s/shop{V2}&view=lines&fn=handle%20(shop%2Fviews.py)")
     lines = page.locator(".lines tbody tr").get_by_role("link", name="Source")
     expect(lines.first).to_have_attribute("href", f"{file}#L41")
+    page.goto(f"{limited}/s/shop{V2}")
+    page.mouse.click(*point(page, "handle"))
+    expect(page.locator(".chosen").get_by_role("link", name="Source")).to_have_attribute("href", file)
+    send(limited, windows("till", "v1", ENDPOINTS))
+    page.goto(f"{limited}/s/till")
+    page.get_by_text("Endpoints ▾", exact=True).click()
+    endpoints = page.get_by_role("region", name="Table of endpoints").get_by_role("row")
+    source = endpoints.filter(has_text="cart").get_by_role("link", name="Source")
+    expect(source).to_have_attribute("href", re.compile("/till/.*/shop.py"))
     page.goto(f"{limited}/s/shop/compare?baseline=version:v1&comparison=version:v2&view=tree")
     page.get_by_role("treegrid").get_by_role("row", name="handle").first.click(button="right")
     with page.context.expect_page() as opened:

@@ -6,6 +6,7 @@ import type { AnswerBasis } from "../src/api/answers.ts";
 import type { Deploy } from "../src/api/deploys.ts";
 import type { Verdict, Direction } from "../src/api/verdict.ts";
 import { change, place } from "../src/lib/location.ts";
+import { annotatedSource } from "../src/components/controls/SourceLink.tsx";
 import { formatDeployState, deployPlace } from "../src/components/services/DeployList.tsx";
 import { ComparabilityChecks, RemedyButton } from "../src/components/verdict/ComparabilityChecks.tsx";
 import { CulpritRows } from "../src/components/verdict/CulpritTable.tsx";
@@ -66,6 +67,15 @@ test("a culprit has its folded frames, delta, part, relative change, q and pods"
   assert.deepEqual(textsOf(three, "th").slice(7), ["▲ f0 app.py", "▲ f1 › deepcopy app.py"], "as many rows as are shown");
   const functions = { ...verdict().functions, function: ["f0", "query"], file: ["app.py", "shop/db.py"], renamed_from: ["old (app.py)", null] };
   assert.match(textOf(table({ functions })), /f0 app\.py was old \(app\.py\)/);
+});
+
+test("a culprit leads to its source code, where it has some", () => {
+  const [own, library] = [culprit(0), { ...culprit(1), function: "loads", file: "json/decoder.py" }];
+  const links = () => findAll(draw(CulpritRows, { verdict: verdict({ culprits: { share: 1, rows: [own, library] } }), shown: 4 }), "a", "source").map(({ props }) => props.href);
+  assert.deepEqual(links(), []);
+  annotatedSource.value = { service: "shop", url: "https://git.example/{file}" };
+  assert.deepEqual(links(), ["https://git.example/app.py"]);
+  annotatedSource.value = { service: "", url: "" };
 });
 
 test("where no function changed, it is said how much would have shown", () => {

@@ -7,6 +7,7 @@ import { equals, joinMatchers, selectorOf, withoutLabel } from "../../lib/select
 import { pageRange } from "../../lib/url.ts";
 import { isThreadTime } from "../../lib/viewOptions.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
+import { SourceLink } from "../controls/SourceLink.tsx";
 import { BarCell, Link, Toggle } from "../ui/Controls.tsx";
 import { Table } from "../ui/Table.tsx";
 import * as strings from "../../strings/fleetStrings.tsx";
@@ -39,7 +40,7 @@ export function EndpointRows({ answer, query }: { answer: EndpointsAnswer; query
     <Table label={strings.tableOfEndpoints} className="short cards" heads={[strings.endpointHead, unit, strings.shareOfService, strings.frameworkHead]}>
       {endpoint.map((name, at) => (
         <tr key={name}>
-          <th scope="row">{name in names ? <span class="quiet">{names[name]}</span> : <Link to={{ ...place.value, focus: "", query: joinMatchers(query, equals("endpoint", name)) }}><bdi>{name.slice(0, 200)}</bdi></Link>}</th>
+          <th scope="row">{name in names ? <span class="quiet">{names[name]}</span> : <Link to={{ ...place.value, focus: "", query: joinMatchers(query, equals("endpoint", name)) }}><bdi>{name.slice(0, 200)}</bdi></Link>}{" "}<SourceLink frame={name} /></th>
           <td class="number">{write(cores[at])}</td>
           <BarCell part={share[at] / largest} head={strings.shareOfService.slice(1)}>{shareOrZero(share[at])}</BarCell>
           <td><bdi>{framework[at]}</bdi></td>

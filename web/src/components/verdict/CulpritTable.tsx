@@ -8,6 +8,7 @@ import { place } from "../../lib/location.ts";
 import { percent, signed } from "../../lib/numbers.ts";
 import { formatColumn, rateUnit } from "../../lib/quantities.ts";
 import { describeNoCulprits } from "../../viewmodels/verdictText.ts";
+import { SourceLink } from "../controls/SourceLink.tsx";
 import { Badge } from "../ui/Badge.tsx";
 import { Link } from "../ui/Controls.tsx";
 import { formatPods, formatQ } from "./EffectCells.tsx";
@@ -79,7 +80,7 @@ function CulpritName({ row: { function: name, file, folded, names, direction, de
       <Link to={{ ...place.value, view: "flame", by: "function", t: "", q: "", invert: false, collapse: false, focus: pathKeyOfNames(names) }} title={strings.openInGraph(path)} onClick={showGraph}>
         <bdi>{name.slice(0, 120)}</bdi>{folded.map((frame) => <span key={frame}> › <bdi>{frameParts(frame).function.slice(0, 60)}</bdi></span>)}
       </Link>{" "}
-      <bdi class="quiet">{file.slice(-80)}</bdi>
+      <bdi class="quiet">{file.slice(-80)}</bdi>{" "}<SourceLink frame={formatFrame(name, file)} />
       {renamedFrom !== null && <span class="quiet">{" "}{strings.was(<bdi>{renamedFrom.slice(0, 120)}</bdi>)}</span>}
       <Badge change={{ direction }} />
     </>
