@@ -416,6 +416,7 @@ def test_groups_are_compared_with_the_mean_filtered_and_made_sides(shop: str, op
     expect(v2).to_contain_text("59.3 % of all · 160 m/pod (+18.5 % vs the mean)")
     expect(v2).to_contain_text(re.compile(r"cached.* points"))
     expect(v2.get_by_role("img")).to_be_visible()
+    expect(page.locator(".stacked path")).to_have_count(2)
     for by, names in (
         ("node", ["n1", "n2"]),
         ("endpoint", ["(no endpoint)"]),

@@ -73,6 +73,8 @@ def test_pages_say_which_pods_lack_a_sidecar_and_what_to_do(
     shop = table.get_by_role("row").filter(has_text="shop/shop")
     expect(shop).to_contain_text("2 no sidecar")
     expect(shop).to_contain_text("sidelight 0.1.0 gil")
+    numbers = shop.locator("td.number")
+    expect(numbers).to_have_text(["0/3", "0.38 %, max 210 µs", "0 %", re.compile(r"^\d+ (s|min) ago$")])
     shop.get_by_role("button", name="Copy command").click()
     copied = lambda: page.evaluate("navigator.clipboard.readText()")  # noqa: E731
     eventually("it is copied", lambda: "rollout restart deployment/shop" in copied())

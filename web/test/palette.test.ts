@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { FunctionsAnswer } from "../src/api/answers.ts";
 import { formatTypedTime, parseTypedTime, setUtc, shiftRange, formatClock } from "../src/lib/times.ts";
 import { formatPlace, START } from "../src/lib/url.ts";
 import { describePods, podsOfChoice } from "../src/viewmodels/captureRequest.ts";
@@ -42,6 +43,8 @@ test("ranges, services, pages, views and actions are found", () => {
   assert.deepEqual(paletteItems("Pin comparison as v2", context()).map(({ action }) => action), [{ save: "v2", isPinned: true }]);
   assert.deepEqual(paletteItems("Pin comparison as v2", context({ canPin: false })), []);
   assert.equal(paletteItems("utc", context())[0].action, "utc");
+  const functions = { search: "dumps", rows: { function: ["dumps"], file: ["json/__init__.py"], services_total: [63] } } as unknown as FunctionsAnswer;
+  assert.deepEqual(addresses("dumps", { functions }), ["/fleet/functions?q=dumps+%28json%2F__init__.py%29", "/fleet/functions?q=dumps"]);
 });
 
 test("a range is typed in words, relative times or dates, and nonsense is none", () => {

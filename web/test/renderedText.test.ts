@@ -8,6 +8,7 @@ import type { Verdict, Direction } from "../src/api/verdict.ts";
 import { change, place } from "../src/lib/location.ts";
 import { annotatedSource } from "../src/components/controls/SourceLink.tsx";
 import { formatDeployState, deployPlace } from "../src/components/services/DeployList.tsx";
+import { TimeCells } from "../src/components/ui/Controls.tsx";
 import { ComparabilityChecks, RemedyButton } from "../src/components/verdict/ComparabilityChecks.tsx";
 import { CulpritRows } from "../src/components/verdict/CulpritTable.tsx";
 import { SecondaryEffects } from "../src/components/verdict/SecondaryEffects.tsx";
@@ -67,6 +68,12 @@ test("a culprit has its folded frames, delta, part, relative change, q and pods"
   assert.deepEqual(textsOf(three, "th").slice(7), ["▲ f0 app.py", "▲ f1 › deepcopy app.py"], "as many rows as are shown");
   const functions = { ...verdict().functions, function: ["f0", "query"], file: ["app.py", "shop/db.py"], renamed_from: ["old (app.py)", null] };
   assert.match(textOf(table({ functions })), /f0 app\.py was old \(app\.py\)/);
+});
+
+test("a bar has a column of its own, as long as its part of the largest", () => {
+  const cells = findAll(draw(TimeCells, { us: 250, whole: 1000, format: String, most: 500 }), "td");
+  assert.deepEqual(cells.map((cell) => [cell.props.class, textOf([cell])]), [["number", "25.00 %"], ["meter", ""], ["number time", "250"]]);
+  assert.deepEqual(findAll(cells, "span").map(({ props }) => props.style), [{ width: "30px" }]);
 });
 
 test("a culprit leads to its source code, where it has some", () => {

@@ -138,6 +138,13 @@ test("a frame tells its part of its caller and of the zoomed frame, its package 
   assert.equal(rows(1, 0)["of caller"], undefined);
 });
 
+test("a frame of two sides tells the difference with its interval", () => {
+  const tree = buildTree([{ path: ["main (app.py)"], us: [1_000_000, 2_000_000] }, { path: ["other (b.py)"], us: [1_000_000, 1_000_000] }], 2);
+  const difference = (norm: "rate" | "share") => describeFrame(computeMetrics(tree, [10, 10], { ...OPTIONS, norm }), 1).rows.find(([head]) => head === "Δ")?.[1];
+  assert.equal(difference("rate"), "+100 m/pod (+89.0 m/pod … +111 m/pod, counting noise)");
+  assert.equal(difference("share"), "+16.67 points (+12.32 points … +21.01 points, counting noise)");
+});
+
 test("a frame of asyncio tasks tells how many there are on average", () => {
   const tree = buildTree([{ path: ["query (db.py)", "acquire (pool.py)"], us: [12_400_000] }, { path: ["query (db.py)"], us: [1_000_000] }], 1);
   const rowsAs = (type: "tasks" | "wall", norm: "rate" | "share") => describeFrame(computeMetrics(tree, [1], { ...OPTIONS, norm, unit: rateUnit(type) }), 2).rows;

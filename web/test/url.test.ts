@@ -81,8 +81,8 @@ test("sharing nails relative times down and leaves fixed ones alone", () => {
 
 test("a range is named in words, and clock times with their zone", () => {
   assert.deepEqual(
-    [["-1h", "now"], ["now-30m", "now"], ["-1500m", "-1d"], ["soon", "now"]].map(([from, until]) => formatRange({ from, until })),
-    ["last hour", "last 30 minutes", "25 hours ago – 1 day ago", "soon – now"],
+    [["-1h", "now"], ["now-30m", "now"], ["-24h", "now"], ["-1500m", "-1d"], ["soon", "now"]].map(([from, until]) => formatRange({ from, until })),
+    ["last hour", "last 30 minutes", "last 24 hours", "25 hours ago – 1 day ago", "soon – now"],
   );
   const before = process.env.TZ;
   const named = (timezone: string, from: string, until: string) => {

@@ -73,7 +73,7 @@ export const noSamplesOfType = "no samples of this type";
 export const sampleInMs = (maximum: number, step: Printable) => `${plural(maximum, "sample")} in ${step} ms`;
 export const emptyNoData = "· empty: no data";
 export const busiestCellsAsTable = "The busiest cells as a table";
-export const busiestColumns = ["second", "offset", "#samples", "#of all", "~Pick"] as const;
+export const busiestColumns = ["second", "offset", "#samples", "#% of samples", "~Pick"] as const;
 export const pickS = (grid: Printable) => `Pick ${grid} s`;
 export const pick = "Pick";
 export const nothingWasSampled = "nothing was sampled";
