@@ -535,6 +535,21 @@ def test_effects_and_culprits_lead_to_where_they_are_shown(shop: str, open_page:
     expect(page.locator(".panel tbody tr").first).to_be_visible()
 
 
+@pytest.mark.parametrize(("width", "more"), [(1280, 2), (390, 4)])
+def test_no_culprit_and_no_button_is_cut(shop: str, open_page: Open, width: int, more: int) -> None:
+    found = full()
+    found["culprits"]["rows"][0]["function"] = "render_" * 15
+    page = opened(shop, open_page, found, viewport={"width": width, "height": 900})
+    table = page.get_by_role("region", name="Functions where the change starts")
+    assert table.evaluate("at => at.scrollWidth <= at.clientWidth")
+    for button in (
+        page.get_by_role("button", name=f"Show {more} more rows"),
+        table.get_by_role("link", name="All 2 functions"),
+    ):
+        expect(button).to_be_in_viewport(ratio=1)
+    expect(table.get_by_role("cell", name="+200 % (+180 … +220)").first).to_be_in_viewport(ratio=1)
+
+
 def test_graph_and_table_mark_what_is_outside_noise_alone(shop: str, open_page: Open) -> None:
     page = opened(shop, open_page, verdict(), unjudged=("legacy",))
     assert coloured(page) == {"render"}

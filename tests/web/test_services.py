@@ -157,6 +157,7 @@ def test_a_change_that_nobody_has_looked_at_is_no_claim_and_leads_to_its_compari
     # A press that begins before the wide table is drawn ends on another element.
     page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
     expect(page.get_by_role("row").filter(has_text="lone").locator("td").first).to_have_text("\N{EN DASH}")
+    expect(page.get_by_role("columnheader", name="vs previous")).to_have_css("text-align", "left")
     expect(row).to_contain_text(re.compile(r"v2 \(\d+ min\)"))
     # 160 busy samples of ten seconds against 110, in six windows each.
     expect(row.locator(".drift")).to_have_text("+45.5 % unverified against v1: compare")

@@ -18,8 +18,8 @@ import * as strings from "../../strings/comparisonStrings.tsx";
 export function CulpritTable({ verdict }: { verdict: Verdict }) {
   const [isAll, setAll] = useState(false);
   const { rows } = verdict.culprits;
-  // What leaves the graph its room: side by side each has a heading.
-  const first = place.value.view === "sides" ? 3 : 4;
+  // What leaves the graph its room: on a phone rows are cards, and side by side each has a heading.
+  const first = matchMedia("(max-width: 699px)").matches ? 2 : place.value.view === "sides" ? 3 : 4;
   const more = rows.length - first;
   return (
     <CulpritRows verdict={verdict} shown={isAll ? rows.length : first}>
@@ -39,29 +39,30 @@ export function CulpritRows({ verdict, shown, children }: { verdict: Verdict; sh
   const deltas = formatColumn(rows.map(({ delta }) => delta * scale), symbol);
   const largest = Math.max(...rows.map(({ delta }) => Math.abs(delta)));
   const renamed = new Map(functions.function.map((name, at) => [formatFrame(name, functions.file[at]), functions.renamed_from[at]]));
+  const heads: [string, string?][] = [
+    [isShare ? strings.deltaSharePoints : unit === "request" ? strings.deltaPerRequest : strings.deltaPerPod],
+    [strings.part, strings.partHint],
+    [strings.change, strings.changeHint],
+    [strings.fdrQ, strings.fdrHint],
+    [strings.pods, strings.podsHint],
+  ];
   return (
     <section class="culprits" aria-label={strings.whatChanged}>
-      <div class="wide" role="region" aria-label={strings.functionsWhereChangeStarts}>
-        <table>
+      <div class="wide cards" role="region" aria-label={strings.functionsWhereChangeStarts}>
+        <table role="table">
           <thead><tr>
             <th scope="col">{strings.whatChanged}</th>
-            <th scope="col" class="number">{isShare ? strings.deltaSharePoints : unit === "request" ? strings.deltaPerRequest : strings.deltaPerPod}</th>
-            <th scope="col" class="number" title={strings.partHint}>{strings.part}</th>
-            <th scope="col" class="number" title={strings.changeHint}>{strings.change}</th>
-            <th scope="col" class="number" title={strings.fdrHint}>{strings.fdrQ}</th>
-            <th scope="col" class="number" title={strings.podsHint}>{strings.pods}</th>
+            {heads.map(([text, hint]) => <th key={text} scope="col" class="number" title={hint}>{text}</th>)}
             <th scope="col" class="more">{children} {allFunctions}</th>
           </tr></thead>
-          <tbody>
+          <tbody role="rowgroup">
             {rows.slice(0, shown).map((row, at) => (
-              <tr key={`${row.names.join("\n")}\n${row.direction}`}>
-                <th scope="row"><CulpritName row={row} renamedFrom={renamed.get(formatFrame(row.function, row.file)) ?? null} /></th>
-                <td class={`number ${row.direction}`}>{deltas[at]}</td>
-                <td class="number">{percent(Math.abs(row.share), 0)}</td>
-                <td class="number">{describeRelative(row)}</td>
-                <td class="number">{formatQ(row.q)}</td>
-                <td class="number">{formatPods(row.pods_agreeing, row.pods_total)}</td>
-                <td class="weight"><span class={row.direction} aria-hidden="true" style={{ width: `${(Math.abs(row.delta) / largest) * 100}%` }} /></td>
+              <tr role="row" key={`${row.names.join("\n")}\n${row.direction}`}>
+                <th scope="row" role="rowheader"><CulpritName row={row} renamedFrom={renamed.get(formatFrame(row.function, row.file)) ?? null} /></th>
+                {[deltas[at], percent(Math.abs(row.share), 0), describeRelative(row), formatQ(row.q), formatPods(row.pods_agreeing, row.pods_total)].map((text, column) => (
+                  <td role="cell" key={heads[column][0]} class={`number ${column === 0 ? row.direction : ""}`} data-head={heads[column][0]}>{text}</td>
+                ))}
+                <td role="cell" class="weight"><span class={row.direction} aria-hidden="true" style={{ width: `${(Math.abs(row.delta) / largest) * 100}%` }} /></td>
               </tr>
             ))}
           </tbody>
