@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight_collector.statistics.preorder import compute_parents_and_ends
-from sidelight_model.change import compute_q_values
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -24,7 +23,12 @@ _P_VALUE_STEPS: Final = np.geomspace(1e-15, 0.1, 145).tolist()
 
 def benjamini_hochberg(p: ArrayLike) -> F64:
     """Return the q-value of each p-value: `compute_q_values` for arrays."""
-    return np.array(compute_q_values(np.asarray(p, float).tolist()), float)
+    values = np.nan_to_num(np.asarray(p, float), nan=1.0)
+    order = np.argsort(-values)
+    steps = values[order] * len(values) / np.arange(len(values), 0, -1)
+    q: F64 = np.empty_like(values)
+    q[order] = np.minimum.accumulate(np.minimum(steps, 1.0))
+    return q
 
 
 def tree_rejections(level: I64, p: F64, q: float = 0.05) -> Flags:
