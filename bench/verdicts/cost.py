@@ -62,9 +62,7 @@ def tabulate_cost(repeats: int) -> Table:
 
     parts: dict[str, Callable[[], object]] = {
         f"self and total of {FUNCTIONS:,} functions, with their empirical null": compare_families,
-        f"which of {STACKS:,} call paths changed": lambda: find_changed_nodes(
-            design, level, nodes, basis, prior
-        ),
+        f"which of {STACKS:,} call paths changed": lambda: find_changed_nodes(design, nodes, basis, prior),
         f"{DEPTHS} stack depths": lambda: compare_depths(base, np.arange(1, DEPTHS + 1), *deep),
     }
     parts[f"where the change starts, on {STACKS:,} call paths"] = _build_culprit_search(

@@ -74,7 +74,7 @@ def simulate(world: World, basis: Basis, plan: Plan, trials: int, seed: int = 1)
         factors = np.ones(program.functions)
         factors[planted] = plan.factor
         a, b = worlds.draw_sides(world, program, factors, basis, rng)
-        result = compare(a, b, basis, OPTIONS, level=program.level)
+        result = compare(a, b, basis, OPTIONS)
         tally.add(result, _compute_truth(program, factors, planted, basis))
     return tally
 

@@ -23,7 +23,6 @@ from sidelight_collector.statistics.inference.design import MAX_BLOCKS, Design, 
 from sidelight_collector.statistics.inference.effect_size import Effects, compute_effects
 
 F64 = NDArray[np.float64]
-I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -86,18 +85,8 @@ def compare_total(
     return design, compute_effects(design, *cells, *counts)
 
 
-def compare(
-    a: Windows,
-    b: Windows,
-    basis: Basis,
-    options: ComparisonOptions,
-    *,
-    level: I32 | None = None,
-) -> Comparison:
-    """Compare the whole, all functions and all call paths.
-
-    `level` are the levels of the call paths in pre-order.
-    """
+def compare(a: Windows, b: Windows, basis: Basis, options: ComparisonOptions) -> Comparison:
+    """Compare the whole, all functions and all call paths."""
     cells = sum_blocks(a.samples), sum_blocks(b.samples)
     counts = tuple(of.sum((1, 2)) for of in cells)
     end = 1 + 2 * a.functions
@@ -124,10 +113,9 @@ def compare(
         compare_functions(self_design, self_rates),
         compare_functions(total_design, total_rates),
     )
-    paths = np.zeros(0, bool)
-    if level is not None:
-        at = np.arange(end, end + len(level))
-        paths = find_changed_nodes(total_design, level, table(at), basis, families[1].effects.prior)
+    paths = find_changed_nodes(
+        total_design, table(np.arange(end, len(counts[0]))), basis, families[1].effects.prior
+    )
     return Comparison(self_design, total, selected - 1, *families, paths)
 
 

@@ -36,7 +36,7 @@ def test_a_planted_change_is_drawn_and_found(basis: Basis) -> None:
     factors[planted] = 2.0
     a, b = draw_sides(QUIET, program, factors, basis, rng)
     assert b.samples[1 + planted].sum() / a.samples[1 + planted].sum() == pytest.approx(2, rel=0.1)
-    result = compare(a, b, basis, tables.OPTIONS, level=program.level)
+    result = compare(a, b, basis, tables.OPTIONS)
     assert result.selected[result.own.is_changed].tolist() == [planted]
     assert result.changed_paths.any()
 

@@ -16,7 +16,7 @@ from sidelight_collector.statistics.inference.cluster_variance import compute_df
 from sidelight_collector.statistics.inference.counting_noise import compute_counting_variances
 from sidelight_collector.statistics.inference.design import SideMatrix, build_design
 from sidelight_collector.statistics.inference.effect_size import compute_effects
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg
 from sidelight_collector.statistics.inference.fieller import compute_fieller_interval
 from sidelight_collector.statistics.inference.power import advise_sample_size
 from sidelight_collector.statistics.inference.residuals import compute_residuals
@@ -83,55 +83,6 @@ def test_ends_of_fiellers_interval_solve_its_equation(
     inside = np.linspace(0, 50, 2001)
     holds = (b - inside * a) ** 2 < square_b + inside**2 * square_a
     assert ((inside > ends[0] - 1e-9) & (inside < ends[1] + 1e-9))[holds].all()
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> tuple[list[int], list[float]]:
-    """Levels in pre-order, and a p-value of each node."""
-    levels = [0]
-    for _ in range(draw(st.integers(0, 30))):
-        levels.append(draw(st.integers(1, levels[-1] + 1)))
-    p = st.sampled_from([1e-9, 1e-6, 1e-4, 0.001, 0.01]) | st.floats(0.02, 1)
-    return levels, draw(st.lists(p, min_size=len(levels), max_size=len(levels)))
-
-
-def reject_from_the_root(levels: list[int], p: list[float], level: float) -> set[int]:
-    """Bogomolov et al. (2021) by recursion, with scipy's step-up rule; a subtree's p is that of Simes."""
-
-    def subtree(node: int) -> list[int]:
-        end = next((at for at in range(node + 1, len(levels)) if levels[at] <= levels[node]), len(levels))
-        return list(range(node, end))
-
-    def simes(node: int) -> float:
-        """Simes: the least of Benjamini and Hochberg's q-values of all nodes below."""
-        return float(stats.false_discovery_control([p[at] for at in subtree(node)], method="bh").min())
-
-    def test_family(nodes: list[int], level: float) -> set[int]:
-        q = stats.false_discovery_control([simes(node) for node in nodes], method="bh")
-        kept = [node for node, value in zip(nodes, q.tolist(), strict=True) if value <= level]
-        found: set[int] = set()
-        for node in kept:
-            share = level * len(kept) / len(nodes)
-            if p[node] <= share:
-                found.add(node)
-            children = [at for at in subtree(node)[1:] if levels[at] == levels[node] + 1]
-            if children:
-                found |= test_family(children, share)
-        return found
-
-    return test_family([0], level)
-
-
-@settings(max_examples=60)
-@given(trees())
-def test_call_paths_are_rejected_as_by_a_recursion_with_scipys_step_up_rule(
-    tree: tuple[list[int], list[float]],
-) -> None:
-    """Steps of the p-values count as up to a quarter more, so the answer lies between two levels."""
-    levels, p = tree
-    found = set(np.flatnonzero(tree_rejections(np.array(levels), np.array(p), 0.05)).tolist())
-    assert reject_from_the_root(levels, [min(1.25 * each, 1.0) for each in p], 0.05) <= found
-    assert found <= reject_from_the_root(levels, p, 0.05)
 
 
 @given(st.floats(1, 1e5), st.floats(1, 1e5), st.integers(0, 10**5), st.integers(1, 10**5))

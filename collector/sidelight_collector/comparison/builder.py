@@ -145,7 +145,7 @@ class ComparisonBuilder:
         if not sides.is_testable:
             return np.zeros(len(of.node_ids), bool)
         prior = self._total_effects.effects.prior
-        return find_changed_nodes(sides.total_design, of.level, of, sides.basis_choice.basis, prior)
+        return find_changed_nodes(sides.total_design, of, sides.basis_choice.basis, prior)
 
     def _find_culprits(self) -> CulpritsJson:
         """Find the functions where the change starts."""

@@ -143,7 +143,6 @@ class NodeCosts:
     """
 
     node_ids: I64
-    level: I64
     seconds: tuple[F64, F64]
     samples_a: F64
     samples_b: F64
@@ -215,7 +214,7 @@ def build_node_costs(tree: CallTree, a: CostRows, b: CostRows, max_nodes: int) -
         _to_float64(_sum_subtrees(_to_exact(_to_float64(of)), ends)[at]) / SECOND_NS for of in ns
     )
     samples = samples_a[at], samples_b[at]
-    return NodeCosts(at, tree.level[at], (seconds_a, seconds_b), *samples, (a, b), tree.stack_nodes, ends)
+    return NodeCosts(at, (seconds_a, seconds_b), *samples, (a, b), tree.stack_nodes, ends)
 
 
 def _sum_subtrees(own: NDArray[Any], end: I64) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from sidelight_collector.comparison.effects import (
     exceeds_counting_noise,
 )
 from sidelight_collector.comparison.request import ComparisonOptions
-from sidelight_collector.query.call_tree import I64, Flags
+from sidelight_collector.query.call_tree import Flags
 from sidelight_collector.statistics.basis import Basis
 from sidelight_collector.statistics.inference.design import Design, SideMatrix, build_design
 from sidelight_collector.statistics.inference.effect_size import (
@@ -25,7 +25,7 @@ from sidelight_collector.statistics.inference.effect_size import (
     count_agreeing_rows,
 )
 from sidelight_collector.statistics.inference.empirical_null import NO_NULL, EmpiricalNull
-from sidelight_collector.statistics.inference.fdr import benjamini_hochberg, tree_rejections
+from sidelight_collector.statistics.inference.fdr import benjamini_hochberg
 from sidelight_collector.statistics.inference.rate_estimates import RateEstimates
 from sidelight_collector.statistics.inference.shrinkage import PriorVariance
 
@@ -135,13 +135,14 @@ def compare_functions(design: Design, functions: FunctionRates) -> EffectFamily:
 
 
 def find_changed_nodes(
-    design: Design, level: I64, costs: CostTable | NodeCosts, basis: Basis, prior: PriorVariance
+    design: Design, costs: CostTable | NodeCosts, basis: Basis, prior: PriorVariance
 ) -> Flags:
-    """Return which nodes of a tree in pre-order changed.
+    """Return which nodes of a tree changed: all of them are one family.
 
     `prior` is the usual variance of functions. Nodes within counting noise need no further test.
     """
-    p, is_relevant = np.ones(len(level)), np.zeros(len(level), bool)
+    count = len(costs.samples_a)
+    p, is_relevant = np.ones(count), np.zeros(count, bool)
     near = np.flatnonzero(exceeds_counting_noise(costs, design))
     if len(near):
         found = compute_table_effects(
@@ -151,5 +152,5 @@ def find_changed_nodes(
             prior=prior,
         )
         p[near], is_relevant[near] = found.p, np.abs(found.delta) >= design.min_relevant
-    changed: Flags = tree_rejections(level, p, design.alpha) & is_relevant
+    changed: Flags = (benjamini_hochberg(p) <= design.alpha) & is_relevant
     return changed
