@@ -197,8 +197,9 @@ def test_a_time_limit_ends_the_recording_of_a_program_and_not_the_program(tool: 
 
 
 def test_a_wrapper_of_python_is_named_with_what_records_it(tool: Tool) -> None:
-    # Short: after ten seconds without a Python to sample the program is ended.
-    story, brief = (shlex.join([*PYTHON_STORY, seconds, "0", "7"]) for seconds in ("1", "0.2"))
+    story = shlex.join([*PYTHON_STORY, "1", "0", "7"])
+    # Long enough to be seen; after ten seconds without a Python to sample the program is ended.
+    brief = shlex.join([sys.executable, "-c", "import time; time.sleep(4)"])
     done = tool.run("record", "-o", "x.folded", "--", "sh", "-c", f"{brief}; exit 7")
     assert done.returncode == 7
     warning, error = (line for line in done.stderr.splitlines() if line.startswith(("warning:", "error:")))
