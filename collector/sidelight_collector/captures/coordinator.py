@@ -70,7 +70,6 @@ from sidelight_model.errors import SidelightError
 
 REPORT_WRITE_SECONDS: Final = 1.5
 """A report in which only numbers changed is written at most this often."""
-LISTING_GRACE_SECONDS: Final = 0.5
 _log = structlog.get_logger()
 
 WindowCounter = Callable[[Capture, float], Awaitable[int]]
@@ -304,13 +303,13 @@ class CaptureCoordinator:
         """Read captures of other processes, and assign new ones."""
         if not (force or self._agents.list_local(self._clock()) or self._active or len(self._polls)):
             return
-        now = self._clock()
-        stored = await asyncio.to_thread(self._repository.list_since, now - self.policy.max_lifetime_seconds)
+        since = self._clock() - self.policy.max_lifetime_seconds
+        # One made since the list was asked for need not be in it.
+        active = list(self._active)
+        stored = await asyncio.to_thread(self._repository.list_since, since)
         unfinished = {one.id: one for one in stored if one.outcome is None}
-        for capture_id in [one for one in self._active if one not in unfinished]:
-            # One made since the list was asked for is not in it.
-            if self._active[capture_id].capture.created_at < now - LISTING_GRACE_SECONDS:
-                dropped = self._active.pop(capture_id)
+        for capture_id in active:
+            if capture_id not in unfinished and (dropped := self._active.pop(capture_id, None)):
                 self._polls.wake(claim.agent for claim in dropped.capture.claims)
         for capture in unfinished.values():
             self._merge(capture)
