@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -293,25 +296,76 @@ def test_a_process_that_cannot_be_read_leaves_the_agent_ready() -> None:
     assert not agent.is_ready
 
 
+POD_UID = "0123abcd-0000-4000-8000-0123456789ab"
+
+
+def make_process(root: Path, pid: int, cgroup: str, program: str = "python3.12") -> None:
+    """Write a process as /proc shows it."""
+    stat = "S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 1400 0 0 0"
+    folder = root / str(pid)
+    folder.mkdir()
+    texts = {"stat": f"{pid} ({program}) {stat}", "cgroup": f"0::{cgroup}\n", "cmdline": f"{program}\0"}
+    for name, text in {**texts, "status": "", "maps": ""}.items():
+        (folder / name).write_text(text)
+    (folder / "exe").symlink_to(f"/usr/bin/{program}")
+
+
 def test_of_processes_outside_pods_little_is_read(tmp_path: Path) -> None:
-    uid = "0123abcd-0000-4000-8000-0123456789ab"
-    stat = "(python3) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 0 0 0 1400 0 0 0"
-    for pid, cgroup in ((7, f"/kubepods/pod{uid}/{WEB}"), (8, "/system.slice/x.service")):
-        folder = tmp_path / str(pid)
-        folder.mkdir()
-        for name, text in (("stat", f"{pid} {stat}"), ("cgroup", f"0::{cgroup}\n"), ("cmdline", "python3\0")):
-            (folder / name).write_text(text)
-        for name in ("status", "maps"):
-            (folder / name).write_text("")
-        (folder / "exe").symlink_to("/usr/bin/python3.12")
+    make_process(tmp_path, 7, f"/kubepods/pod{POD_UID}/{WEB}")
+    make_process(tmp_path, 8, "/system.slice/x.service")
     procfs = ProcFs(tmp_path, lambda: 10**12, read_pods=True)
     inside, outside = sorted(procfs.list_processes(), key=lambda proc: proc.pid)
-    assert (inside.pod, inside.python_version) == (PodContainer(uid, WEB), "3.12")
+    assert (inside.pod, inside.python_version) == (PodContainer(POD_UID, WEB), "3.12")
     assert (outside.pod, outside.python_version) == (None, None)
     # It is looked at again now and then: a container's first process joins its cgroup late.
-    (tmp_path / "8" / "cgroup").write_text(f"0::/kubepods/pod{uid}/{CRON}\n")
+    (tmp_path / "8" / "cgroup").write_text(f"0::/kubepods/pod{POD_UID}/{CRON}\n")
     seen = [{proc.pid: proc.pod for proc in procfs.list_processes()}[8] for _ in range(9)]
-    assert seen[-1] == PodContainer(uid, CRON)
+    assert seen[-1] == PodContainer(POD_UID, CRON)
+
+
+def test_of_hundreds_of_processes_a_scan_reads_only_whether_they_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All is read at first, then once in eight scans, of an eighth of the processes in each."""
+    in_pod = f"/kubepods/pod{POD_UID}/{WEB}"
+    kinds = {"python": (in_pod, "python3.12"), "shell": (in_pod, "sh"), "host": ("/init.scope", "python3")}
+    of_kind = dict(enumerate([*kinds] * 104, 1))
+    for pid, kind in of_kind.items():
+        make_process(tmp_path, pid, *kinds[kind])
+    reads: Counter[tuple[str, str]] = Counter()
+
+    def count(call: Callable[..., Any], path: str | Path, *rest: Any) -> Any:
+        pid, _, name = str(path).removeprefix(f"{tmp_path}/").partition("/")
+        reads[of_kind[int(pid)], name] += 1
+        return call(path, *rest)
+
+    monkeypatch.setattr(os, "open", partial(count, os.open))
+    monkeypatch.setattr(os, "readlink", partial(count, os.readlink))
+    procfs = ProcFs(tmp_path, lambda: 10**12, read_pods=True)
+
+    def scan(times: int = 1) -> dict[str, dict[str, float]]:
+        """Scan; how often each file of a process of each kind was read."""
+        reads.clear()
+        for _ in range(times):
+            assert len(procfs.list_processes()) == 312
+        return {
+            kind: {name: number / 104 for (of, name), number in reads.items() if of == kind} for kind in kinds
+        }
+
+    first = dict.fromkeys(("stat", "cgroup", "exe", "maps"), 1)
+    assert scan() == {
+        "python": {**first, "cmdline": 1, "status": 1},
+        "shell": first,
+        "host": {"stat": 1, "cgroup": 1},
+    }
+    scan(63)
+    # A shell may load libpython later. It is checked every 32 scans in the end, an eighth when due anyway.
+    assert scan(32) == {
+        "python": {"stat": 32, "exe": 4, "cmdline": 4, "status": 4},
+        "shell": {"stat": 4 + 7 / 8, "exe": 32, "maps": 1},
+        "host": {"stat": 4, "cgroup": 4},
+    }
+    assert scan()["host"] == {"stat": 1 / 8, "cgroup": 1 / 8}
 
 
 def test_settings_name_the_node_and_none_of_the_processes() -> None:
