@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -24,10 +26,14 @@ from sidelight_sidecar.agent.pod_targets import PodTargets
 from sidelight_sidecar.agent.pod_watcher import NAMESPACES, PODS, PodWatcher, WatchedList
 from sidelight_sidecar.agent.settings import parse_agent_settings
 from sidelight_sidecar.discovery.pod_cgroup import PodContainer
-from sidelight_sidecar.discovery.processes import Proc, ProcessKey
+from sidelight_sidecar.discovery.processes import Proc, ProcessKey, SelectedProcess
 from sidelight_sidecar.discovery.procfs import ProcFs
 from sidelight_sidecar.health import HealthBoard, HealthIssue
+from sidelight_sidecar.metrics import SidecarMetrics
+from sidelight_sidecar.sampling.process_watcher import ProcessWatcher, ScanPolicy
+from sidelight_sidecar.sampling.sampler_context import SamplerContext
 from sidelight_sidecar.settings import SidecarSettings, parse_sidecar_settings
+from sidelight_sidecar.windows.window_builder import TargetLabels
 from tests.collector.clusters import Server
 
 ON_NODE, ALL_NAMESPACES = WatchedList(PODS, "n1"), WatchedList(NAMESPACES)
@@ -375,3 +381,47 @@ def test_settings_name_the_node_and_none_of_the_processes() -> None:
     for wrong in (["--all"], ["--service", "x"], ["--budget-pod-cpu-percent", "101"], ["--node", ""]):
         with pytest.raises(BadSetting):
             parse_agent_settings([*base, *wrong], {})
+
+
+async def test_while_nothing_changes_processes_are_scanned_and_not_chosen_anew() -> None:
+    node = Node(pod("cart"), pod("plain", None))
+    procs = [process(10, "cart"), *(process(pid, "plain") for pid in range(11, 311))]
+    scans, selections = Counter[str](), list[list[int]]()
+
+    def list_processes() -> list[Proc]:
+        scans["all"] += 1
+        return list(procs)
+
+    def select(found: Sequence[Proc], roles: Mapping[ProcessKey, str]) -> dict[ProcessKey, SelectedProcess]:
+        selected = PodTargets.select(node.targets, found, roles)
+        selections.append([key.pid for key in selected])
+        return selected
+
+    def make_process_sampler(proc: Proc, labels: TargetLabels, _: SamplerContext) -> Any:
+        stopped = asyncio.Event()
+        return SimpleNamespace(key=proc.key, target_labels=labels, run=stopped.wait, stop=stopped.set)
+
+    node.targets.select = select  # type: ignore[method-assign]
+    procfs, context = SimpleNamespace(list_processes=list_processes), cast("SamplerContext", None)
+    watcher = ProcessWatcher(
+        cast("ProcFs", procfs), node.targets, make_process_sampler, lambda _: context, SidecarMetrics(),
+        HealthBoard(needs_processes=False), ScanPolicy(500, 0.001),
+    )  # fmt: skip
+
+    async def scan() -> None:
+        """Wait until there were a few more scans."""
+        until = scans["all"] + 5
+        while scans["all"] < until:
+            await asyncio.sleep(0.001)
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(watcher.run())
+        await scan()
+        # The second time, the roles of the first count.
+        assert selections == [[10]] * 2
+        node.see("MODIFIED", pod("cart", "false"))
+        await scan()
+        assert selections == [[10], [10], [], []]
+        await scan()
+        assert len(selections) == 4
+        watcher.stop()
