@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import sys
 from collections.abc import Iterator
@@ -167,6 +168,7 @@ def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: An
     world.undo.callback(relay.cut)
     shop = world.run_pod("shop-1", "shop_work", labels={"app.kubernetes.io/name": "shop", **inject})
     cart = world.run_pod("cart-1", "cart_work", **labels)
+    cart_2 = world.run_pod("cart-2", "basket_work", **labels)
     plain = world.run_pod("plain-1", "plain_work", labels={"app": "plain"})
     world.run_pod("far-1", "far_work", node=f"{world.namespace}-b", **labels)
     sidecar_pod = world.run_pod("both-1", "both_work", **labels)
@@ -179,13 +181,14 @@ def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: An
     def pids() -> set[int]:
         return set(agent.get("/readyz")[1]["pids"])
 
-    eventually("both pods are sampled", lambda: pids() == {shop.pid, cart.pid})
+    eventually("these pods are sampled", lambda: pids() == {shop.pid, cart.pid, cart_2.pid})
     assert sidecar_pod.pid not in pids()
     eventually("shop is stored", lambda: "shop_work" in functions(collector, "service%3D%22shop%22"))
-    eventually("cart is stored", lambda: "cart_work" in functions(collector, "pod%3D%22cart-1%22"))
+    eventually("cart-1 is stored", lambda: "cart_work" in functions(collector, "pod%3D%22cart-1%22"))
+    eventually("cart-2 is stored", lambda: "basket_work" in functions(collector, "pod%3D%22cart-2%22"))
     common = {"namespace": world.namespace}
     assert sorted(collector.windows(), key=lambda one: one["pod"]) == [
-        {"pod": "cart-1", "service": "cart", "version": "3", **common},
+        *({"pod": f"cart-{at}", "service": "cart", "version": "3", **common} for at in (1, 2)),
         {"pod": "shop-1", "service": "shop", "version": "7", **common},
     ]
     assert (collector.values("node"), collector.values("container")) == ([world.node], ["web"])
@@ -194,33 +197,56 @@ def test_an_agent_profiles_the_pods_of_its_node_that_ask(world: World, begin: An
     with_decisions = eventually("pods are counted", lambda: agent.metric("agent_pods") >= 5)
     assert with_decisions
 
-    # A capture samples the pods of a service as one with sidecars does.
-    body = json.dumps({"service": "cart", "seconds": 1}).encode()
-    eventually("the collector knows who samples cart", lambda: len(agents(collector, "cart")) == 1)
+    # A capture samples the pods of a service as one with sidecars does, also at which moment each did what.
+    body = json.dumps({"service": "cart", "pods": "all", "seconds": 1}).encode()
+    eventually("the collector knows who samples cart", lambda: len(agents(collector, "cart")) == 2)
     capture = collector.ask("POST", "/api/v1/captures", body, headers=JSON)
     assert capture.status == 201, capture.text
-    state = lambda: collector.ask("GET", f"/api/v1/captures/{capture.json['id']}").json  # noqa: E731
+    path = f"/api/v1/captures/{capture.json['id']}"
+    state = lambda: collector.ask("GET", path).json  # noqa: E731
     eventually("the capture is ready", lambda: state()["state"] == "ready")
     assert state()["problem"] == ""
     assert "cart_work" in functions(collector, f"capture%3D%22{capture.json['id']}%22")
+    recorded = {
+        one["labels"]["pod"]: (
+            one["pid"],
+            set(re.findall(r"\w+_work", collector.ask("GET", f"{path}/{one['name']}.speedscope.json").text)),
+        )
+        for one in collector.ask("GET", f"{path}/recordings").json["recordings"]
+    }
+    assert recorded == {"cart-1": (cart.pid, {"cart_work"}), "cart-2": (cart_2.pid, {"basket_work"})}
+
+    # A pause is that of all pods, and their windows say so.
+    assert agent.post("/pause", b"") == (200, {"paused": ["api"]})
+    eventually("nothing is attached", lambda: agent.metric("sessions") == 0)
+    eventually("the collector knows", lambda: {one["paused"] for one in agents(collector, "cart")} == {True})
+    assert agent.post("/resume", b"")[0] == 200
+    for one in ("shop-1", "cart-1", "cart-2"):
+        quality = eventually(
+            f"a window of {one} says so",
+            lambda one=one: "paused" in (q := timeline(collector, one)["quality"])["reduced"] and q,
+        )
+        assert quality["readers"] == ["own"]
+        assert 0 < quality["coverage"] <= 1
+        assert quality["stops"] > 0
 
     world.label("pod/cart-1", "sidelight.dev/inject=false")
-    eventually("a pod opts out", lambda: pids() == {shop.pid})
+    eventually("a pod opts out", lambda: pids() == {shop.pid, cart_2.pid})
     relay.cut()
     problems = lambda: {one["error"] for one in agent.get("/readyz")[1]["problems"]}  # noqa: E731
     eventually("the agent says so", lambda: problems() == {"cluster_unavailable"})
-    assert pids() == {shop.pid}
+    assert pids() == {shop.pid, cart_2.pid}
     shipped = agent.metric("shipped_windows_total")
     eventually("it samples on", lambda: agent.metric("shipped_windows_total") > shipped + 2)
     relay.mend()
     world.api.kubectl("label", "namespace", world.namespace, "sidelight.dev/inject=true")
-    eventually("a namespace asks", lambda: pids() == {shop.pid, plain.pid})
+    eventually("a namespace asks", lambda: pids() == {shop.pid, cart_2.pid, plain.pid})
     plain_graph = "service%3D%22plain%22"
     eventually("its pod is stored", lambda: "plain_work" in functions(collector, plain_graph))
 
     assert agent.running.end() == 0
     assert not {"far-1", "both-1"} & set(collector.values("pod"))
-    assert all(one.alive() for one in (shop, cart, plain, sidecar_pod))
+    assert all(one.alive() for one in (shop, cart, cart_2, plain, sidecar_pod))
 
 
 def test_attach_now_uses_the_agent_of_the_pods_node_and_changes_no_pod(world: World, begin: Any) -> None:  # noqa: F811
@@ -245,6 +271,8 @@ def test_attach_now_uses_the_agent_of_the_pods_node_and_changes_no_pod(world: Wo
 
     # A pod's annotations mean what they mean for its sidecar, also when they change.
     eventually("it is boosted", lambda: processes().get(asking.pid, {}).get("trigger") == "cpu")
+    boosts = eventually("the timeline shows it", lambda: timeline(collector, "asks-1")["boosts"])
+    assert {(one["trigger"], one["pods"]) for one in boosts} == {("cpu", 1)}
     rate = lambda: processes().get(asking.pid, {}).get("rate")  # noqa: E731
     eventually("it is sampled as it asks", lambda: rate() == 20)
     change = ("annotate", "--overwrite", "pod/asks-1", "sidelight.dev/rate=10")
@@ -286,6 +314,12 @@ def test_attach_now_uses_the_agent_of_the_pods_node_and_changes_no_pod(world: Wo
     answer = collector.poll(token, "sidecar")
     assert answer.json["node_agent"] == f"{world.namespace}/agent-a"
     assert agent.running.end() == 0
+
+
+def timeline(collector: Collector, pod_name: str) -> Any:
+    """The timeline of a pod, with its boosts and the quality of its windows."""
+    path = f"/api/v1/timeline?from=-1h&until=now&type=wall&query=pod%3D%22{pod_name}%22"
+    return collector.ask("GET", path).json
 
 
 def agents(collector: Collector, service: str) -> list[Any]:
