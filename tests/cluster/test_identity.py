@@ -215,30 +215,56 @@ def test_a_capture_is_taken_told_of_and_recorded_by_its_own_sidecar_only(
     (part,) = collector.ask("GET", f"/api/v1/captures/{capture}").json["parts"]
     assert (part["state"], part["samples"]) == ("sampling", 3)
 
-    def record(token: str, **labels: str) -> Answer:
-        recording = {
-            "v": 1,
-            "capture": capture,
-            "agent": "same",
-            "labels": {"service": "shop", **labels},
-            "pid": 9,
-            "start_ns": time.time_ns(),
-            "period_us": 10_000,
-            "dropped": 0,
-            "frames": ["main (a.py:1)"],
-            "stacks": [[0]],
-            "threads": [{"name": "MainThread", "at_us": [0], "stack": [0], "state": [1]}],
-        }
-        body = zstandard.compress(json.dumps(recording).encode())
-        path, packed = f"/api/v1/captures/{capture}/recordings/same-9", {**JSON, "Content-Encoding": "zstd"}
-        return collector.ask("PUT", path, body, token, packed)
-
+    record = functools.partial(send_recording, collector, capture)
     assert record(thief).refusal == (400, "bad_parameter")
     assert record(owner, pod="shop-2").refusal == (403, "wrong_pod")
     assert record(owner, service="checkout").refusal == (403, "wrong_service")
     assert record(owner).status == 201
     (listed,) = collector.ask("GET", f"/api/v1/captures/{capture}/recordings").json["recordings"]
     assert (listed["labels"]["namespace"], listed["labels"]["pod"]) == (team, "shop-1")
+
+
+def send_recording(collector: Collector, capture: str, token: str, **labels: str) -> Answer:
+    """Send the recording of a process as the sidecar `same`."""
+    recording = {
+        "v": 1,
+        "capture": capture,
+        "agent": "same",
+        "labels": {"service": "shop", **labels},
+        "pid": 9,
+        "start_ns": time.time_ns(),
+        "period_us": 10_000,
+        "dropped": 0,
+        "frames": ["main (a.py:1)"],
+        "stacks": [[0]],
+        "threads": [{"name": "MainThread", "at_us": [0], "stack": [0], "state": [1]}],
+    }
+    body = zstandard.compress(json.dumps(recording).encode())
+    path, packed = f"/api/v1/captures/{capture}/recordings/same-9", {**JSON, "Content-Encoding": "zstd"}
+    return collector.ask("PUT", path, body, token, packed)
+
+
+def test_a_node_agent_records_for_the_pods_of_its_node_alone(api: Api, begin: Any, team: str) -> None:
+    api.service_account(team, "agent")
+    collector = begin(
+        *(REVIEWS, PODS, "--node-agents", f"{team}/agent", "--capture-check-interval-seconds", "0.1")
+    )
+    agent, other = (pod(api, team, f"agent-{at}", node=f"node-{at}", account="agent") for at in "ab")
+    pod(api, team, "shop-1", node="node-a")
+    pod(api, team, "shop-2", node="node-b")
+    own = {"namespace": team, "pod": "shop-1"}
+    assert collector.poll(agent, "same", **own).status == 200
+    wish = json.dumps({"service": "shop", "pods": ["shop-1"], "seconds": 5}).encode()
+    capture = collector.ask("POST", "/api/v1/captures", wish, headers=JSON).json["id"]
+    eventually("it is ordered", lambda: collector.poll(agent, "same", **own).json["capture_jobs"])
+    record = functools.partial(send_recording, collector, capture)
+    assert record(agent, namespace=team, pod="shop-2").refusal == (403, "wrong_node")
+    assert record(agent, node="node-b", **own).refusal == (403, "wrong_node")
+    # The agent of another node has no part in it, whatever it calls itself.
+    assert record(other, **own).refusal == (400, "bad_parameter")
+    assert record(agent, **own).status == 201
+    (listed,) = collector.ask("GET", f"/api/v1/captures/{capture}/recordings").json["recordings"]
+    assert listed["labels"] == {**own, "node": "node-a", "service": "shop", "version": "7"}
 
 
 def test_tokens_that_are_not_those_of_a_pod_for_us_are_refused_with_what_is_wrong(
