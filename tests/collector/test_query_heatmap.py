@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
+from itertools import permutations
 from math import fsum
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ from sidelight_collector.answers.timeline import Timeline, query_timeline
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
-from sidelight_model.window import Window
+from sidelight_model.window import Quality, Window
 from tests.collector.api_client import get, refused, serving
 from tests.collector.stored_windows import (
     PERIOD_NS,
@@ -114,6 +115,19 @@ def watched(windows: Sequence[Window]) -> float:
 
 def rows_of(answer: Heatmap) -> Mapping[tuple[str, str], int]:
     return {key: at for at, key in enumerate(zip(answer["namespace"], answer["row"], strict=True))}
+
+
+@pytest.mark.parametrize("order", list(permutations(("a", "b", "c"))))
+@pytest.mark.parametrize("rows", ["version", "thread"])
+def test_the_order_of_pods_does_not_change_the_last_digit(rows: str, order: tuple[str, ...]) -> None:
+    windows = [
+        replace(window(pod=pod, quality=Quality()), duration_ns=SECOND_NS * tenths // 10)
+        for tenths, pod in enumerate(order, 1)
+    ]
+    assert 0.1 + 0.2 + 0.3 != 0.6
+    for store in (stored(windows), compacted(stored(windows))):
+        assert asked_for(store, rows, start=0, end=600)["pod_seconds"] == [[0.6]]
+        assert of_timeline(store, ProfileType.CPU, 0, 600, 600)["pod_seconds"] == [0.6]
 
 
 @few_examples

@@ -5,8 +5,10 @@ are hours. A window counts entirely in the cell in which it began. The cheapest 
 added up in `others`, so the cells add up to the total.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import Final, TypedDict, TypeVar
 
 import pyarrow as pa
@@ -381,14 +383,15 @@ def _build_cells(
         ns[row][column] += sampled * period
         is_observed[row][column] = True
     slots, columns = to_ints(process_rows["slot"]), to_ints(process_rows["column"])
-    if shares_pod_time:
-        for at, seconds in iter_pod_seconds(process_rows, "column"):
-            for row in range(rows):
-                pod_seconds[row][columns[at]] += seconds if is_observed[row][columns[at]] else 0.0
-    else:
-        for at, seconds in iter_pod_seconds(process_rows, "slot", "column"):
-            pod_seconds[slots[at]][columns[at]] += seconds
-            is_observed[slots[at]][columns[at]] = True
+    keys = ["column"] if shares_pod_time else ["slot", "column"]
+    pod_times = defaultdict[tuple[int, int], list[float]](list)
+    for at, seconds in iter_pod_seconds(process_rows, *keys):
+        pod_times[0 if shares_pod_time else slots[at], columns[at]].append(seconds)
+    for (slot, column), times in pod_times.items():
+        total = fsum(times)
+        for row in range(rows) if shares_pod_time else [slot]:
+            pod_seconds[row][column] = total
+            is_observed[row][column] |= not shares_pod_time
     return [
         {
             "seconds": _mask_unobserved([value / SECOND_NS for value in ns[row]], is_observed[row]),

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from math import fsum
 from typing import Final, TypedDict, cast
 
 import pyarrow as pa
@@ -155,14 +156,16 @@ def query_timeline(
         samples[at] += sampled
         ns[at] += sampled * period
         windows[at] += window_count
-    pod_seconds, pods = [0.0] * count, [0] * count
+    # Added up at the end: the last digit of a running sum depends on the order of pods.
+    pod_times: list[list[float]] = [[] for _ in range(count)]
+    pods = [0] * count
     steps = to_ints(own_pods["step"])
     for row, seconds in iter_pod_seconds(own_pods, "step"):
-        pod_seconds[steps[row]] += seconds
+        pod_times[steps[row]].append(seconds)
         pods[steps[row]] += 1
     pod_columns = (rolled_up[name].to_pylist() for name in ("step", "pod_count", "pod_seconds"))
     for at, pod_count, seconds in zip(*pod_columns, strict=True):
-        pod_seconds[at] += seconds
+        pod_times[at].append(seconds)
         pods[at] += pod_count
     coverage, stopped_share = _compute_coverage(process_rows, count)
     ready_task_seconds, longest_ready_seconds = _compute_ready_tasks(table, count)
@@ -174,7 +177,7 @@ def query_timeline(
         "step_seconds": step / SECOND_NS,
         "start": [(first + index) * step / SECOND_NS for index in range(count)],
         "seconds": [step_time_ns / SECOND_NS for step_time_ns in ns],
-        "pod_seconds": pod_seconds,
+        "pod_seconds": list(map(fsum, pod_times)),
         "samples": samples,
         "windows": windows,
         "pods": pods,
@@ -244,15 +247,15 @@ def _compute_coverage(process_rows: pa.Table, count: int) -> tuple[list[float | 
 
 def _compute_ready_tasks(table: pa.Table, count: int) -> tuple[list[float], list[float | None]]:
     """Compute the time of ready asyncio tasks and their longest wait, by step."""
-    seconds, longest = [0.0] * count, [cast("float | None", None)] * count
+    ns, longest = [0] * count, [cast("float | None", None)] * count
     grouped = table.group_by(["step", "period_ns"], use_threads=False).aggregate(
         [("task_ready", "sum"), ("longest_ready_ns", "max"), ("task_readings", "sum")]
     )
     for step, period, samples, wait_ns, readings in zip(*map(to_ints, grouped.columns), strict=True):
-        seconds[step] += samples * period / SECOND_NS
+        ns[step] += samples * period
         if readings:
             longest[step] = max(longest[step] or 0.0, wait_ns / SECOND_NS)
-    return seconds, longest
+    return [step_ns / SECOND_NS for step_ns in ns], longest
 
 
 def choose_step_ns(range_ns: int, windows: pa.Table | None = None, least_step_ns: int = 0) -> int:

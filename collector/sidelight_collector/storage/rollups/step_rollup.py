@@ -8,6 +8,8 @@ number of its pods. Its pod-seconds cannot be computed from sums, so a row has t
 
 from __future__ import annotations
 
+from math import fsum
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -41,19 +43,18 @@ def roll_up_steps(profiles: pa.Table) -> pa.Table:
     labels = [[("trigger", first_triggers[at])] if first_triggers[at] else [] for at in range(count)]
     process_rows = filter_process_rows(rows)
     numbers = to_int64_numpy(process_rows["number"])
-    seconds, pod_counts = np.zeros(count), np.zeros(count, np.int64)
+    pod_times: list[list[float]] = [[] for _ in range(count)]
     place = _find_first_numbers(process_rows, numbers)
     for row, pod_seconds in iter_pod_seconds(process_rows, "service", "step"):
-        seconds[place[row]] += pod_seconds
-        pod_counts[place[row]] += 1
+        pod_times[place[row]].append(pod_seconds)
     pods = process_rows.select(["number", "pod"]).group_by(["number", "pod"], use_threads=False).aggregate([])
     pods = sort_table(pods, ["number", "pod"])
     ends = np.searchsorted(to_int64_numpy(pods["number"]), np.arange(count + 1))
     columns |= {
         "labels": pa.array(labels, STEPS.field("labels").type),
         "pods": pa.ListArray.from_arrays(pa.array(ends, pa.int32()), dictionary_encode(pods["pod"])),
-        "pod_count": pa.array(pod_counts),
-        "pod_seconds": pa.array(seconds),
+        "pod_count": pa.array([len(times) for times in pod_times], pa.int64()),
+        "pod_seconds": pa.array([fsum(times) for times in pod_times], pa.float64()),
     }
     return pa.table({name: columns[name] for name in STEPS.names}, schema=STEPS)
 
