@@ -91,7 +91,7 @@ python3.14 python3.15 python3.13t:
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(JOBS)
 
 .PHONY: test-fast
-test-fast: prepare ## the tests that start no process: pure code and fakes (2 min), the UI's logic included
+test-fast: prepare ## the tests that start no process: pure code and fakes, the UI's logic included
 	npm --prefix web test
 	$(BIN)/python -m pytest -m fast --numprocesses=logical $(PYTEST_FLAGS)
 

@@ -482,7 +482,7 @@ def test_a_real_sidecar_that_says_another_service_names_that_in_its_readiness(
     collector, token = begin(REVIEWS, PODS), pod(api, team, "shop-1")
     port = sidecar(collector, token, "--service", "checkout")
     eventually("it says so", lambda: "wrong_service" in words(port))
-    # Whoever sends is told so: windows as they come, those of the spool, and who asks for captures.
+    # Each request is refused: those with new windows, with windows of the spool, and polls for captures.
     found = [one for one in readiness(port)["problems"] if one["error"] == "wrong_service"]
     assert found
     assert all("sidelight.dev/service" in problem["hint"] for problem in found)

@@ -146,10 +146,8 @@ def answers(store: ObjectStore, selector: str, start: float, end: float, kind: P
         del answer["basis"]["resolutions"]  # from where it was taken may change
     for side in found[0]["sides"]:
         if contention := side["gil_contention"]:
-            del (
-                contention["low"],
-                contention["high"],
-            )  # estimated from how much it varies, by hours or windows
+            # Its interval is estimated from how much times differ: those of windows, or of hours.
+            side["gil_contention"] = contention["share"]
     return found
 
 

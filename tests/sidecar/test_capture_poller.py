@@ -361,7 +361,7 @@ def test_an_ordered_capture_is_taken_and_told_of_until_its_windows_have_arrived(
     assert (standing["max_seconds"], standing["max_rate"]) == (600, 1000)
     orders.order("c_one", seconds=300, rate=200)
     reported = lambda: {one.get("samples", 0) for one in orders.reports.get("c_one", [])}  # noqa: E731
-    eventually("it is told of again and again", lambda: len(reported()) >= 3 and max(reported()) > 100)
+    eventually("it reports its progress", lambda: len(reported()) >= 3 and max(reported()) > 100)
     orders.stops = ["c_one"]
     last = ends(orders, "c_one")
     assert (last["state"], last["problem"], last["recordings"]) == ("stopped", "", 0)

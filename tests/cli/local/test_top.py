@@ -184,5 +184,5 @@ def test_children_are_added_up_when_asked(start: Start) -> None:
 def test_a_mistake_is_told_before_the_terminal_is_taken(argv: tuple[str, ...], code: int, said: str) -> None:
     with top(*argv) as one:
         assert one.ended() == code
-        eventually("it is told with a hint", lambda: said in one.text and "hint: " in one.text)
+        eventually("the error and its hint are shown", lambda: said in one.text and "hint: " in one.text)
         assert ENTER not in one.text
