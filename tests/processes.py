@@ -12,9 +12,8 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,21 +37,19 @@ def eventually(what: str, check: Callable[[], T | None], seconds: float = 90.0) 
         time.sleep(0.05)
 
 
-_ports = count(20_000 + os.getpid() * 97 % 12_000)
+_held: list[socket.socket] = []
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports of loopback that nobody listens on, each another one of this process.
+def free_port() -> int:
+    """A port of loopback that nobody listens on, and that no other program gets before this process ends.
 
-    They lie below those that the kernel gives away itself: nobody gets one of them before it is used.
+    A server that reuses addresses may listen on it, also again and again, as those of asyncio and in Go do.
     """
-    found: list[int] = []
-    while len(found) < number:
-        port = 20_000 + next(_ports) % 12_000
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-    return found
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    _held.append(holder)
+    return int(holder.getsockname()[1])
 
 
 def building() -> bool:
@@ -147,15 +144,6 @@ def sidelight(*argv: str) -> list[str]:
     return [sys.executable, "-m", "sidelight.main", *argv]
 
 
-@contextmanager
-def held_port(port: int = 0) -> Iterator[int]:
-    """A port that nobody else is given meanwhile: a server may listen on it, and be started there again."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", port))
-        yield holder.getsockname()[1]
-
-
 @dataclass
 class Collector:
     """A running collector and its URL."""
@@ -213,10 +201,8 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     buckets.mkdir(parents=True)
     keys = ("sidelight-tests", "sidelight-tests-secret")
     access = ["--access", keys[0], "--secret", keys[1], "--quiet", "posix", str(buckets)]
-    with (
-        held_port() as port,
-        running(folder / "s3.log", binary, "--port", f"127.0.0.1:{port}", *access) as process,
-    ):
+    port = free_port()
+    with running(folder / "s3.log", binary, "--port", f"127.0.0.1:{port}", *access) as process:
 
         def answers() -> bool:
             assert process.alive(), process.said()

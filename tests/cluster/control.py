@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.cluster.api import Api
 from tests.cluster.pki import Authority, kubeconfig, signing_key
 from tests.cluster.programs import ROOT, Programs, eventually
-from tests.processes import free_ports
+from tests.processes import free_port
 
 ISSUER = "https://kubernetes.default.svc"
 
@@ -45,7 +45,7 @@ class Where:
 
 def start(programs: Programs, where: Where) -> Api:
     """Start a control plane whose state is in the folder of `programs`, and wait until its API serves."""
-    etcd_client, etcd_peer, secure, manager, scheduler = free_ports(5)
+    etcd_client, etcd_peer, secure, manager, scheduler = (free_port() for _ in range(5))
     port = where.port or secure
     url = f"https://{where.host}:{port}"
     folder, pki = programs.folder, programs.folder / "pki"

@@ -19,7 +19,7 @@ import yaml
 from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
 from tests.cluster.programs import ROOT, Programs, eventually
-from tests.processes import free_ports
+from tests.processes import free_port
 
 Json = dict[str, Any]
 NAME = "sidelight-injector"
@@ -71,8 +71,8 @@ class Injector:
         folder = self.programs.folder
         sidecar = folder / "sidecar.json"
         sidecar.write_text(of_kind(self.documents, "ConfigMap")["data"]["sidecar.json"])
-        port = self.port if name == "injector" else free_ports(1)[0]
-        [self.statuses[name]] = free_ports(1)
+        port = self.port if name == "injector" else free_port()
+        self.statuses[name] = free_port()
         config = config or self.api.kubeconfig_of(self.namespace, NAME)
         variables |= {
             "SIDELIGHT_NAMESPACE": self.namespace,
@@ -157,7 +157,7 @@ def installed(api: Api, programs: Programs, *flags: str, host: str = "127.0.0.1"
 
     `host` is the address by which the API server reaches this machine.
     """
-    [port] = free_ports(1)
+    port = free_port()
     with api.namespace() as namespace:
         documents = rendered(namespace, *flags)
         made = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret")

@@ -24,7 +24,7 @@ from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 from tests.cluster.test_discovery import APPS, CORE, granted
 from tests.collector.processes import Process
-from tests.processes import free_ports
+from tests.processes import free_port
 
 SPIN = Path(__file__).parents[1] / "sidecar" / "targets" / "spin.py"
 GET = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
@@ -131,7 +131,7 @@ class Collector:
 def collecting(
     scratch: Path, config: Path, *namespaces: str, options: tuple[str, ...] = ()
 ) -> Iterator[Collector]:
-    (port,) = free_ports(1)
+    port = free_port()
     attach = [option for name in namespaces for option in ("--attach-namespaces", name)]
     given = (
         *("--listen", f"127.0.0.1:{port}", "--kubernetes", str(config), *attach),

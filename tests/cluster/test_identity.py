@@ -38,7 +38,7 @@ from tests.cluster.identity_world import (
 )
 from tests.cluster.programs import eventually
 from tests.collector.processes import Process
-from tests.processes import free_ports
+from tests.processes import free_port
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def sidecar(tmp_path: Path) -> Iterator[Any]:
     def begin(collector: Collector, token: str, *options: str) -> int:
         started.append(target := subprocess.Popen([sys.executable, "-c", TARGET]))
         (tmp_path / "token").write_text(token)
-        (port,) = free_ports(1)
+        port = free_port()
         command = [sys.executable, "-m", "sidelight.main", "sidecar", "--pid", str(target.pid)]
         command += ["--collector", f"http://127.0.0.1:{collector.process.port()}", "--window-seconds", "1"]
         command += ["--token-file", str(tmp_path / "token"), "--listen", f"127.0.0.1:{port}"]

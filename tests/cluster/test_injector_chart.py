@@ -11,7 +11,7 @@ from sidelight_kubernetes import label_names
 from tests.cluster.api import Api
 from tests.cluster.injector_world import CHART, NAME, Injector, pod, rendered, sidecars
 from tests.cluster.programs import ROOT, Programs, eventually, guarded
-from tests.processes import free_ports
+from tests.processes import free_port
 
 VALUES = (
     "kubernetes.identity=true,sidecar.serviceAccountToken.enabled=true,injector.enabled=true,"
@@ -36,7 +36,7 @@ def helm(api: Api, namespace: str, *arguments: object) -> str:
 def test_an_upgrade_leaves_certificates_and_trust_alone_and_an_uninstall_nothing_behind(api, tmp_path: Path):
     with guarded(tmp_path / "programs") as folder, api.namespace() as namespace:
         helm(api, namespace, "install", "sidelight", CHART, "--set", VALUES)
-        injector = Injector(api, Programs(folder), namespace, rendered(namespace), free_ports(1)[0])
+        injector = Injector(api, Programs(folder), namespace, rendered(namespace), free_port())
         injector.start()
         injector.ready()
         secret, trusted = injector.secret(), injector.trusted()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import socket
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -145,18 +144,3 @@ def webhook_away() -> Iterator[tuple[Webhook, Callable[[], None]]]:
             server.shutdown()
             thread.join()
         server.server_close()
-
-
-_held: list[socket.socket] = []
-
-
-def free_port() -> int:
-    """A port that nobody listens on, and that no other program gets before this process ends.
-
-    A server that reuses addresses may listen on it, as those in Go and of gRPC do.
-    """
-    holder = socket.socket()
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind(("127.0.0.1", 0))
-    _held.append(holder)
-    return int(holder.getsockname()[1])

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tests.collector.alertmanagers import free_port
-from tests.processes import eventually, running
+from tests.processes import eventually, free_port, running
 
 
 @dataclass

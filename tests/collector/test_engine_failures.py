@@ -25,13 +25,12 @@ from sidelight_collector.query.engines.sum_statements import (
 from sidelight_collector.settings.engine import ClickHouseUrl
 from sidelight_collector.storage.backends.s3 import S3Store
 from sidelight_collector.storage.segments import encode_parquet, list_segments, read_segment
-from tests.collector.alertmanagers import free_port
 from tests.collector.clickhouse import PASSWORD, Server
 from tests.collector.conftest import Serve
 from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.loopback_server import LoopbackHandler, serving
-from tests.processes import S3Server, collector
+from tests.processes import S3Server, collector, free_port
 
 SPAN = {"from": str(START_NS // 10**9 - 60), "until": str(START_NS // 10**9 + 60)}
 

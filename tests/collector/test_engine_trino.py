@@ -27,12 +27,11 @@ from sidelight_collector.settings.engine import TrinoUrl
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.s3 import S3Store
 from tests import loopback_server
-from tests.collector.alertmanagers import free_port
 from tests.collector.conftest import Answer, Running, Serve
 from tests.collector.engines import KEPT
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.collector.trino_cluster import WORKERS, TrinoCluster
-from tests.processes import S3Server, eventually
+from tests.processes import S3Server, eventually, free_port
 
 LOCATION = "s3://bucket/some/prefix"
 REFS = [

@@ -25,10 +25,10 @@ from sidelight_model.counts import Counts
 from sidelight_model.errors import Reason
 from sidelight_model.folded import Stack
 from sidelight_model.window import Window
-from tests.collector.alertmanagers import free_port
 from tests.collector.api_client import Client, serving
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.model.test_svg import drawn
+from tests.processes import free_port
 
 RANGE = ("--from", "2026-11-21T09:00:00Z", "--until", "2026-11-21T10:30:00Z")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

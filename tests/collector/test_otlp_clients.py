@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from sidelight_model.window import encode_windows
-from tests.collector.alertmanagers import free_port
 from tests.collector.processes import SECONDS, Process, metric, post
 from tests.collector.test_pyroscope_clients import total_ns
+from tests.processes import free_port
 
 pytestmark = pytest.mark.long
 FOLDER = Path(__file__).parent / "otlp"

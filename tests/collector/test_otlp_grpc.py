@@ -27,14 +27,13 @@ from sidelight_collector.settings import otlp
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.backends.memory import MemoryStore
 from tests.cluster.pki import Authority
-from tests.collector.alertmanagers import free_port
 from tests.collector.conftest import Serve
 from tests.collector.fake_sidecars import until
 from tests.collector.otlp_bodies import Request
 from tests.collector.processes import SECONDS, Process, metric, wait_for_event
 from tests.collector.test_otlp_ingest import OLD_SDK_REQUEST, request
 from tests.collector.test_pyroscope_ingest import stored
-from tests.processes import eventually
+from tests.processes import eventually, free_port
 
 PATH = f"/{SERVICE}/{METHOD}"
 MIB = 1 << 20

@@ -36,12 +36,12 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
-from tests.collector.alertmanagers import free_port
 from tests.collector.api_client import NOW_NS
 from tests.collector.comparison_data import MINUTES, SIDES, check, shop, two
 from tests.collector.prometheuses import Server, prometheus
 from tests.collector.stored_windows import START_NS, question, stored
 from tests.loopback_server import LoopbackHandler, serving
+from tests.processes import free_port
 
 START = START_NS // 10**9
 QUERY = 'sum(increase(http_requests_total{app="{service}",version="{version}"}[{step}]))'

@@ -14,7 +14,7 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.backends.open_store import CONFIG_KEY, open_store, verify_store
 from sidelight_collector.storage.objects import ObjectStore, StoreIncompatible, StoreRefused, StoreUnavailable
 from sidelight_model.errors import Reason
-from tests.collector.alertmanagers import free_port
+from tests.processes import free_port
 
 
 def test_a_new_store_is_marked_with_its_format(store: ObjectStore) -> None:

@@ -29,7 +29,7 @@ def endpoint(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("s3")
     (folder / "buckets" / "profiles").mkdir(parents=True)
     certificate = authority.server("s3", ["127.0.0.1"])
-    (port,) = processes.free_ports(1)
+    port = processes.free_port()
     binary = processes.tool("versitygw")
     keys = ["--access", KEYS["AWS_ACCESS_KEY_ID"], "--secret", KEYS["AWS_SECRET_ACCESS_KEY"]]
     tls = ["--cert", str(certificate), "--key", str(certificate.with_suffix(".key"))]

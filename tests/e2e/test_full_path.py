@@ -25,7 +25,7 @@ from tests.processes import (
     Running,
     collector,
     eventually,
-    held_port,
+    free_port,
     running,
     s3_server,
     sidelight,
@@ -93,7 +93,7 @@ def test_a_collector_killed_in_mid_ingest_loses_nothing_and_counts_nothing_twice
     with ExitStack() as stack:
         target = stack.enter_context(running(tmp_path / "target.log", sys.executable, str(TARGET), "180"))
         eventually("the target runs", lambda: "ready" in target.said())
-        address = f"127.0.0.1:{stack.enter_context(held_port())}"
+        address = f"127.0.0.1:{free_port()}"
         served = stack.enter_context(collector(tmp_path, str(store), "--listen", address))
         carrier = stack.enter_context(sidecar(tmp_path, served.url, target.pid, "--window-seconds", "0.4"))
         for _ in range(2):

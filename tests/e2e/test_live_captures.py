@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import zstandard
 
-from tests.processes import Collector, Running, collector, eventually, held_port, running, sidelight
+from tests.processes import Collector, Running, collector, eventually, free_port, running, sidelight
 
 TARGETS = Path(__file__).parents[1] / "sidecar" / "targets"
 TURN_MS = 190
@@ -212,7 +212,7 @@ def test_two_captures_in_a_row_are_told_apart_and_a_stop_keeps_what_there_is(liv
 
 def test_a_capture_outlives_its_collector(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        address = f"127.0.0.1:{stack.enter_context(held_port())}"
+        address = f"127.0.0.1:{free_port()}"
         live = stack.enter_context(living(tmp_path, "--listen", address))
         capture = live.start(seconds=4, rate=100)
         live.sampling(capture)

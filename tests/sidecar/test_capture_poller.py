@@ -25,7 +25,7 @@ from sidelight_model.counts import OFF_CPU_STATES, STATES
 from sidelight_model.labels import Labels
 from sidelight_model.window import Window
 from sidelight_sidecar.captures.capture_poller import decode_poll_response, encode_poll_request
-from tests.processes import Running, eventually, held_port
+from tests.processes import Running, eventually, free_port
 from tests.sidecar.capture_server import OrderingCollector, ordering
 from tests.sidecar.conftest import Sidecar, Start, StartSidecar, sidecars, starting
 from tests.sidecar.fake_collector import FakeCollector, Reply
@@ -138,15 +138,15 @@ def test_a_capture_goes_on_while_the_collector_is_away_and_is_told_of_afterwards
     start: Start, start_sidecar: StartSidecar
 ) -> None:
     collector = OrderingCollector()
-    with held_port() as port:
-        with ordering(port, collector):
-            target = start("spin")
-            sidecar = watching(start_sidecar, collector, "--pid", str(target.pid))
-            collector.order("c_away", seconds=2.5, timeline=True)
-            eventually("it samples", lambda: collector.last("c_away").get("samples", 0) > 5)
-        eventually("it ends", lambda: sidecar.metric("captures_total") == 1)
-        with ordering(port, collector):
-            last = ends(collector, "c_away")
+    port = free_port()
+    with ordering(port, collector):
+        target = start("spin")
+        sidecar = watching(start_sidecar, collector, "--pid", str(target.pid))
+        collector.order("c_away", seconds=2.5, timeline=True)
+        eventually("it samples", lambda: collector.last("c_away").get("samples", 0) > 5)
+    eventually("it ends", lambda: sidecar.metric("captures_total") == 1)
+    with ordering(port, collector):
+        last = ends(collector, "c_away")
     assert (last["state"], last["recordings"], last["problem"]) == ("done", 1, "")
     assert sum(w.quality.samples for w in captured(collector, "c_away")) == last["samples"]
     assert last["elapsed_seconds"] >= 2.5

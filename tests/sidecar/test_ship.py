@@ -28,7 +28,7 @@ from sidelight_sidecar.shipping.ingest_response import (
 )
 from sidelight_sidecar.shipping.ship import Shipper
 from sidelight_sidecar.shipping.spool import Spool
-from tests.processes import held_port
+from tests.processes import free_port
 from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
 from tests.sidecar.windows import make_id, window
 
@@ -221,15 +221,15 @@ async def test_the_token_file_is_read_for_every_request(
 
 
 async def test_windows_wait_for_a_collector_that_is_away(tmp_path: Path, http: aiohttp.ClientSession) -> None:
-    with held_port() as port:
-        shipping = Shipping(tmp_path / "spool", f"http://127.0.0.1:{port}", http)
-        shipping.put(window(0), window(1))
-        await shipping.until(lambda: "collector" in shipping.board.issues)
-        assert shipping.board.issues["collector"].reason is Reason.COLLECTOR_UNREACHABLE
-        assert [entry.was_sent for entry in shipping.spool.list_oldest(2)] == [False, False]
-        with collecting(port) as back:
-            await shipping.emptied()
-            assert len(back.taken) == 2
+    port = free_port()
+    shipping = Shipping(tmp_path / "spool", f"http://127.0.0.1:{port}", http)
+    shipping.put(window(0), window(1))
+    await shipping.until(lambda: "collector" in shipping.board.issues)
+    assert shipping.board.issues["collector"].reason is Reason.COLLECTOR_UNREACHABLE
+    assert [entry.was_sent for entry in shipping.spool.list_oldest(2)] == [False, False]
+    with collecting(port) as back:
+        await shipping.emptied()
+        assert len(back.taken) == 2
 
 
 async def test_windows_sent_without_a_clear_answer_keep_their_ids(

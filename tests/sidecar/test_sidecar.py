@@ -18,7 +18,7 @@ import pytest
 from sidelight.main import run
 from sidelight_model.window import Window
 from sidelight_sidecar.discovery.procfs import ProcFs
-from tests.processes import Running, eventually, held_port, running, sidelight
+from tests.processes import Running, eventually, free_port, running, sidelight
 from tests.sidecar.conftest import TARGETS, Start, StartSidecar
 from tests.sidecar.fake_collector import FakeCollector, Reply, collecting
 
@@ -188,20 +188,20 @@ def test_a_collector_that_is_away_costs_nothing_even_over_a_restart(
     start: Start, start_sidecar: StartSidecar
 ) -> None:
     target = start("spin")
-    with held_port() as port:
-        url = f"http://127.0.0.1:{port}"
-        first = start_sidecar("--pid", str(target.pid), "--shutdown-flush-seconds", "0.5", url=url)
-        eventually("windows wait", lambda: first.metric("spool_windows") >= 2)
-        told = eventually("it is not ready", lambda: (answer := first.get("/readyz"))[0] == 503 and answer[1])
-        assert told["problems"][0]["error"] == "collector_unreachable"
-        assert first.running.end() == 0
-        left = int(re.findall(r"windows_left=(\d+)", first.running.said())[-1])
-        assert left >= 3
-        with collecting(port) as back:
-            second = start_sidecar("--pid", str(target.pid), "--on-demand", url=url)
-            eventually("what waited has arrived", lambda: len(back.taken) == left)
-            eventually("the sidecar is ready again", lambda: second.get("/readyz")[0] == 200)
-            eventually("the spool is empty", lambda: second.metric("spool_windows") == 0)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    first = start_sidecar("--pid", str(target.pid), "--shutdown-flush-seconds", "0.5", url=url)
+    eventually("windows wait", lambda: first.metric("spool_windows") >= 2)
+    told = eventually("it is not ready", lambda: (answer := first.get("/readyz"))[0] == 503 and answer[1])
+    assert told["problems"][0]["error"] == "collector_unreachable"
+    assert first.running.end() == 0
+    left = int(re.findall(r"windows_left=(\d+)", first.running.said())[-1])
+    assert left >= 3
+    with collecting(port) as back:
+        second = start_sidecar("--pid", str(target.pid), "--on-demand", url=url)
+        eventually("what waited has arrived", lambda: len(back.taken) == left)
+        eventually("the sidecar is ready again", lambda: second.get("/readyz")[0] == 200)
+        eventually("the spool is empty", lambda: second.metric("spool_windows") == 0)
 
 
 @pytest.mark.parametrize("mode", MODES)

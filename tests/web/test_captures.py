@@ -15,7 +15,7 @@ from zlib import crc32
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.processes import Collector, Running, collector, eventually, free_ports, running, sidelight
+from tests.processes import Collector, Running, collector, eventually, free_port, running, sidelight
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import HOSTILE_SERVICE
@@ -126,7 +126,7 @@ def test_a_capture_goes_on_when_the_collector_is_restarted_and_its_page_says_so(
 ) -> None:
     store = str(tmp_path / "store")
     with ExitStack() as stack:
-        listen = ("--listen", f"127.0.0.1:{free_ports(1)[0]}")
+        listen = ("--listen", f"127.0.0.1:{free_port()}")
         served = stack.enter_context(collector(tmp_path, store, *listen, *QUICK))
         stack.enter_context(watched(tmp_path, served.url, "--send-backoff-max-seconds", "1"))
         eventually("the sidecar asks", asks(served))

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from sidelight_collector.http import ui
-from tests.processes import ROOT, Collector, collector, eventually, free_ports
+from tests.processes import ROOT, Collector, collector, eventually, free_port
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, deep_stack, send, windows
@@ -25,7 +25,7 @@ from tests.web.rules import small_controls, violations, violations_in_both_theme
 
 def first(tmp_path: Path) -> AbstractContextManager[Collector]:
     """A collector at a port that nobody else gets before it is there again."""
-    (port,) = free_ports(1)
+    port = free_port()
     return collector(tmp_path, str(tmp_path / "store"), "--listen", f"127.0.0.1:{port}")
 
 
