@@ -139,8 +139,8 @@ cluster-down: install ## end the cluster of `make cluster` and leave the machine
 	$(BIN)/python -m tests.cluster.node down
 
 .PHONY: test-truth
-test-truth: install pythons ## sample programs that know what they do, on every Python found; writes bench/results/truth.md (4 h)
-	$(BIN)/python -m tests.truth --page bench/results/truth.md $(TRUTH_FLAGS)
+test-truth: install pythons ## sample programs that know what they do, on every Python found; writes bench/results/{truth,waits,free_threaded}.md (5 h)
+	$(BIN)/python -m tests.truth --pages bench/results $(TRUTH_FLAGS)
 
 # A machine that atheris has no wheel for fuzzes without it.
 .PHONY: fuzz

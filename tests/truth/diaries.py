@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 FIELDS = 5
@@ -61,7 +62,37 @@ class Diary:
         return spent
 
 
-def read(path: Path) -> Mapping[str, Diary]:
+class TaskDiary:
+    """When asyncio tasks entered and left each phase, in ascending order."""
+
+    def __init__(
+        self, thread: str, entered: Mapping[str, Sequence[int]], left: Mapping[str, Sequence[int]]
+    ) -> None:
+        self.thread = thread
+        self.entered = {phase: (moments, [0, *accumulate(moments)]) for phase, moments in entered.items()}
+        self.left = {phase: (moments, [0, *accumulate(moments)]) for phase, moments in left.items()}
+        self.end_ns = max(moments[-1] for moments in left.values())
+
+    def spent(self, start_ns: int, end_ns: int) -> dict[str, Spent]:
+        """What all tasks together took of [start_ns, end_ns) in each phase."""
+        assert end_ns <= self.end_ns, "the diary of the tasks ends too early"
+        return {
+            phase: Spent(self._until(phase, end_ns) - self._until(phase, start_ns)) for phase in self.entered
+        }
+
+    def _until(self, phase: str, moment: int) -> int:
+        return _since(*self.entered[phase], moment) - _since(*self.left[phase], moment)
+
+
+def _since(moments: Sequence[int], sums: Sequence[int], until: int) -> int:
+    """The sum of the times from each of the earlier moments until this one."""
+    count = bisect_left(moments, until)
+    return count * until - sums[count]
+
+
+def read(path: Path) -> Mapping[str, Diary | TaskDiary]:
     """The diaries of a program, by thread."""
-    told = [Diary(**diary) for diary in json.loads(path.read_text())]
+    told = [
+        TaskDiary(**diary) if "entered" in diary else Diary(**diary) for diary in json.loads(path.read_text())
+    ]
     return {diary.thread: diary for diary in told}

@@ -31,6 +31,12 @@ def free_threaded() -> dict[str, Path]:
     return {path.parts[-3]: path for path in sorted(PYENV.glob("3.13.*t/bin/python3"))}
 
 
+def builds() -> dict[str, Path]:
+    """By version, like "3.13" or "3.13t", an interpreter of each Python that the programs run on."""
+    pythons = {f"3.{minor}": path for minor, path in found().items()}
+    return pythons | {f"{version.rpartition('.')[0]}t": path for version, path in free_threaded().items()}
+
+
 def few() -> dict[int, Path]:
     """The interpreter that runs this, and the oldest and the newest of the others."""
     paths = found()

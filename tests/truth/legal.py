@@ -1,10 +1,10 @@
-"""Which stacks of `programs/calls.py` and `programs/chains.py` can exist."""
+"""Which stacks of `programs/calls.py`, `programs/chains.py` and `programs/tasks.py` can exist."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 LINK = re.compile(r"((?:t\d_)?)g(\d+)$")
 DEPTH, WIDTH = 10, 64
@@ -24,6 +24,16 @@ BELOW: dict[str, dict[str, set[str]]] = {
         "<lambda>": {"wrapped"},
     },
 }
+
+# Await paths and what a task at the end of each waits for.
+AWAITS = (
+    ("handle", "query", "take_connection", "Queue.get", "[queue]"),
+    ("handle", "fetch", "receive", "[future]"),
+    ("handle", "retry", "sleep", "%5Bsleep]"),
+    ("handle", "update", "_ContextManagerMixin.__aenter__", "Lock.acquire", "%5Block]"),
+    ("serve", "sleep", "%5Bsleep]"),
+)
+COROUTINES = {"handle", "query", "take_connection", "fetch", "receive", "retry", "update", "serve"}
 
 
 def call_is_legal(kind: str) -> Callable[[Sequence[str]], bool]:
@@ -70,3 +80,19 @@ def chain_is_legal(functions: Sequence[str]) -> bool:
         if found and names.index(found[-1]) - names.index(found[0]) != len(found) - 1:
             return False
     return sum(any(other.startswith(f"{name}_") for other in names) for name in lengths) <= 1
+
+
+def await_is_legal(functions: Sequence[str]) -> bool:
+    """Whether a stack of a task, behind its state, is one that `tasks.py` can have."""
+    state, *found = functions
+    if state == "task_waiting":
+        return tuple(found) in AWAITS
+    if state == "task_ready":
+        return tuple(found) in {*(path[:-1] for path in AWAITS), ("handle",)}
+    # A running task is on its way to the end of a path, with the functions that its coroutine called.
+    coroutines = tuple(takewhile(COROUTINES.__contains__, found))
+    return (
+        bool(coroutines)
+        and any(path[: len(coroutines)] == coroutines for path in AWAITS)
+        and not COROUTINES & set(found[len(coroutines) :])
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.truth.intervals import Bias, bias
@@ -58,16 +58,21 @@ class Outcome:
     unread: int
     late_share: float
     longest_stop_ns: int
-    impossible: int
+    stopped_ns: int
+    # None where any stack is possible.
+    impossible: int | None
     verdicts: Mapping[str, Verdict]
+    # What CPython's own profiler saw of the program, and the truth, by question.
+    profiler: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def minor(self) -> int:
-        return int(self.python.split(".")[1])
+    def version(self) -> str:
+        """Like "3.13", or "3.13t" for a free-threaded one."""
+        return ".".join(self.python.split(".")[:2]) + ("t" if self.python.endswith("t") else "")
 
     @property
     def good(self) -> bool:
-        return self.impossible == 0 and all(verdict.good for verdict in self.verdicts.values())
+        return not self.impossible and all(verdict.good for verdict in self.verdicts.values())
 
     @staticmethod
     def of(program: Program, sampled: Sampled) -> Outcome:
@@ -79,12 +84,14 @@ class Outcome:
             sampled.reader,
             sampled.samples,
             sampled.attempts,
-            sampled.errors.total(),
+            sampled.failed,
             sampled.unread,
             sampled.late_share,
             sampled.longest_stop_ns,
-            sum(program.impossible(sampled.windows).values()),
+            sampled.stopped_ns,
+            sum(program.impossible(sampled.windows).values()) if program.legal else None,
             {question.name: Verdict.of(question, answers[question.name]) for question in program.questions},
+            program.shares(sampled.profiled, sampled.told) if sampled.profiled else {},
         )
 
     def and_again(self, other: Outcome) -> Outcome:
@@ -99,7 +106,8 @@ class Outcome:
             unread=self.unread + other.unread,
             late_share=late,
             longest_stop_ns=max(self.longest_stop_ns, other.longest_stop_ns),
-            impossible=self.impossible + other.impossible,
+            stopped_ns=self.stopped_ns + other.stopped_ns,
+            impossible=(self.impossible or 0) + (other.impossible or 0),
         )
 
     @staticmethod

@@ -1,10 +1,10 @@
-"""The results of the trials, as the file bench/results/truth.md."""
+"""The results of the trials, as the files of bench/results."""
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,70 +12,80 @@ import sidelight_native
 
 from tests.truth.outcomes import MOVING, Outcome
 
+WAITS = ("spinners", "waits", "gthread", "tasks")
+TITLES = {
+    "truth.md": "How accurate samples are",
+    "waits.md": "What threads and tasks wait for",
+    "free_threaded.md": "Free-threaded Python",
+}
 HEAD = """\
-# How accurate samples are: results
+# {title}: results
 
 `make test-truth` wrote this file. docs/performance-appendix.md explains it.
 
-- {impossible} of {samples:,} stacks are impossible.
-- Mean errors of shares are at most {worst:.2f} percentage points.
-
-{machine}
-
-## Impossible stacks
-
-{legal}
-
-## Impossible stacks if nothing is stopped
-
-{moving}
-
-## Shares of time
-
-Windows whose interval contains the truth; mean error in percentage points (mean depth: frames).
-
-{shares}
-
-## Quality of the sampling
-
-{quality}
 """
-Cells = dict[int, str]
+SHARES = "Windows whose interval contains the truth; mean error in percentage points (mean depth: frames)."
+PROFILER = "`profiling.sampling --blocking --async-aware --async-mode all` on the same programs: seen; truth."
+Cells = dict[str, str]
+Rows = Mapping[tuple[str, ...], Cells]
 
 
-def page(outcomes: Sequence[Outcome]) -> str:
+def pages(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """By file name, the pages of which some program was run."""
+    found: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        found.setdefault(page_of(outcome), []).append(outcome)
+    return {name: page(TITLES[name], of_page) for name, of_page in found.items()}
+
+
+def page_of(outcome: Outcome) -> str:
+    if outcome.version.endswith("t"):
+        return "free_threaded.md"
+    return "waits.md" if outcome.program.split()[0] in WAITS else "truth.md"
+
+
+def page(title: str, outcomes: Sequence[Outcome]) -> str:
     still = [outcome for outcome in outcomes if outcome.mode != MOVING]
     moving = [outcome for outcome in outcomes if outcome.mode == MOVING]
     biases = [
-        verdict.bias.mean for each in still for verdict in each.verdicts.values() if verdict.unit == "%"
+        abs(verdict.bias.mean) for each in still for verdict in each.verdicts.values() if verdict.unit == "%"
     ]
-    legal = [each for each in still if not each.verdicts]
-    return HEAD.format(
-        machine=machine(),
-        impossible=sum(each.impossible for each in legal),
-        samples=sum(each.samples for each in legal),
-        worst=100 * max(map(abs, biases), default=0.0),
-        legal=table("calls", rows(still, impossible), outcomes),
-        moving=table("calls", rows(moving, share_impossible), outcomes),
-        shares=table("program: share", share_rows(still), outcomes),
-        quality=table("", quality_rows(still), outcomes),
-    )
+    legal = [each for each in still if each.impossible is not None]
+    text = HEAD.format(title=title)
+    if legal:
+        text += (
+            f"- {sum(each.impossible or 0 for each in legal)} of {sum(each.samples for each in legal):,} "
+            "stacks are impossible.\n"
+        )
+    if biases:
+        text += f"- Mean errors of shares are at most {100 * max(biases):.2f} percentage points.\n"
+    text += f"\n{machine()}\n"
+    for heading, first, rows in (
+        ("Impossible stacks", ["program"], cells(legal, impossible)),
+        ("Impossible stacks if nothing is stopped", ["program"], cells(moving, share_impossible)),
+        (f"Shares of time\n\n{SHARES}", ["program: share", "windows"], share_cells(still)),
+        (f"Shares by CPython's profiler\n\n{PROFILER}", ["program: share"], profiler_cells(still)),
+        ("Quality of the sampling", [""], quality_cells(still)),
+    ):
+        if rows:
+            text += f"\n## {heading}\n\n{table(first, rows, outcomes)}\n"
+    return text
 
 
-def table(first: str, cells: Iterable[tuple[str, Cells]], outcomes: Sequence[Outcome]) -> str:
+def table(first: Sequence[str], rows: Rows, outcomes: Sequence[Outcome]) -> str:
     """Markdown: a row each, and a column for each Python."""
-    versions = {outcome.minor: outcome.python for outcome in sorted(outcomes, key=lambda each: each.minor)}
-    lines = [[first, *versions.values()], ["---"] * (len(versions) + 1)]
-    lines += [[name, *(row.get(minor, "–") for minor in versions)] for name, row in cells]  # noqa: RUF001
+    by_version = {outcome.version: outcome.python for outcome in outcomes}
+    versions = sorted(by_version, key=lambda version: int(version.split(".")[1].removesuffix("t")))
+    lines = [[*first, *(by_version[version] for version in versions)], ["---"] * (len(first) + len(versions))]
+    lines += [[*name, *(row.get(version, "–") for version in versions)] for name, row in rows.items()]  # noqa: RUF001
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def rows(outcomes: Sequence[Outcome], cell: Callable[[Outcome], str]) -> Iterable[tuple[str, Cells]]:
-    found: dict[str, Cells] = {}
+def cells(outcomes: Sequence[Outcome], cell: Callable[[Outcome], str]) -> Rows:
+    found: dict[tuple[str, ...], Cells] = {}
     for outcome in outcomes:
-        if not outcome.verdicts:
-            found.setdefault(outcome.program.removeprefix("calls "), {})[outcome.minor] = cell(outcome)
-    return found.items()
+        found.setdefault((outcome.program,), {})[outcome.version] = cell(outcome)
+    return found
 
 
 def impossible(outcome: Outcome) -> str:
@@ -84,42 +94,61 @@ def impossible(outcome: Outcome) -> str:
 
 
 def share_impossible(outcome: Outcome) -> str:
-    return f"{outcome.impossible / outcome.samples:.1%}"
+    return f"{(outcome.impossible or 0) / outcome.samples:.1%}"
 
 
-def share_rows(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Cells]]:
+def share_cells(outcomes: Sequence[Outcome]) -> Rows:
     found: dict[str, Cells] = {}
+    windows: dict[str, set[int]] = {}
     for outcome in outcomes:
         for name, verdict in outcome.verdicts.items():
             scale = 100 if verdict.unit == "%" else 1
             off = f"{verdict.bias.mean * scale:+.2f} ± {1.96 * verdict.bias.error * scale:.2f}"
             cell = f"{verdict.covered:.0%}; {off}"
-            row = found.setdefault(f"{outcome.program}: {name}", {})
-            row[outcome.minor] = cell if verdict.good else f"**{cell}**"
-    return found.items()
+            row = f"{outcome.program}: {name}"
+            found.setdefault(row, {})[outcome.version] = cell if verdict.good else f"**{cell}**"
+            windows.setdefault(row, set()).add(verdict.runs)
+    return {(row, range_of(windows[row])): of_row for row, of_row in found.items()}
 
 
-def quality_rows(outcomes: Sequence[Outcome]) -> Iterable[tuple[str, Cells]]:
-    found: dict[str, Cells] = {}
-    for minor in sorted({outcome.minor for outcome in outcomes}):
-        for name, text in quality([outcome for outcome in outcomes if outcome.minor == minor]).items():
-            found.setdefault(name, {})[minor] = text
-    return found.items()
+def profiler_cells(outcomes: Sequence[Outcome]) -> Rows:
+    found: dict[tuple[str, ...], Cells] = {}
+    for outcome in outcomes:
+        for name, (seen, truth) in outcome.profiler.items():
+            cell = f"{seen:.1%}; {truth:.1%}"
+            found.setdefault((f"{outcome.program}: {name}",), {})[outcome.version] = cell
+    return found
+
+
+def range_of(numbers: Iterable[int]) -> str:
+    least, *_, most = sorted([*numbers] * 2)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def quality_cells(outcomes: Sequence[Outcome]) -> Rows:
+    found: dict[tuple[str, ...], Cells] = {}
+    for version in {outcome.version for outcome in outcomes}:
+        for name, text in quality([each for each in outcomes if each.version == version]).items():
+            found.setdefault((name,), {})[version] = text
+    return found
 
 
 def quality(outcomes: Sequence[Outcome]) -> dict[str, str]:
     """Of one Python, over all programs."""
     attempts, samples = sum(each.attempts for each in outcomes), sum(each.samples for each in outcomes)
-    runs = [verdict.runs for each in outcomes for verdict in each.verdicts.values()]
-    return {
+    rows = {
         "mode, reader": "; ".join(sorted({f"{each.mode}, {each.reader}" for each in outcomes})),
-        "windows for each share": str(min(runs, default=0)),
         "samples": f"{samples:,}",
         "ticks that failed": f"{sum(each.failed for each in outcomes) / attempts:.2%}",
         "samples `(unread)`": f"{sum(each.unread for each in outcomes) / samples:.2%}",
         "time skipped": f"{sum(each.late_share for each in outcomes) / len(outcomes):.1%}",
         "longest stop": f"{max(each.longest_stop_ns for each in outcomes) / 1e6:.1f} ms",
     }
+    for each in outcomes:
+        if each.program == "calls threads":
+            lost_us = each.stopped_ns / 1e3 / each.attempts
+            rows["time that the threads of `calls threads` lost a tick"] = f"{lost_us:.0f} µs"
+    return rows
 
 
 def machine() -> str:

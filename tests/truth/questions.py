@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tests.truth import legal
-from tests.truth.diaries import Diary, Spent
+from tests.truth.diaries import Diary, Spent, TaskDiary
 from tests.truth.intervals import mean_is_covered, share_is_covered
 from tests.truth.sampling import Row, Window
 
@@ -138,12 +138,21 @@ class Program:
     legal: Callable[[Sequence[str]], bool] | None = None
     # Other than the plan's, where the program needs it.
     rate_hz: float | None = None
+    # It is about asyncio tasks, not threads.
+    is_of_tasks: bool = False
     # The first minor version that it runs on.
     oldest: int = 8
+    # Its questions are about the GIL, or about tasks, which no free-threaded Python has or shows.
+    needs_gil: bool = False
 
     @property
     def title(self) -> str:
         return " ".join((self.name, *self.variant))
+
+    def runs_on(self, version: str) -> bool:
+        """Whether it runs on a version like "3.13", or "3.13t" for a free-threaded one."""
+        minor = int(version.removesuffix("t").removeprefix("3."))
+        return minor >= self.oldest and not (self.needs_gil and version.endswith("t"))
 
     def impossible(self, windows: Sequence[Window]) -> dict[tuple[str, ...], int]:
         """The stacks that this program never had, with their samples."""
@@ -154,7 +163,14 @@ class Program:
                     found[row.functions] = found.get(row.functions, 0) + row.samples
         return found
 
-    def answers(self, windows: Sequence[Window], told: Mapping[str, Diary]) -> dict[str, list[Answer]]:
+    def shares(self, window: Window, told: Mapping[str, Diary | TaskDiary]) -> dict[str, tuple[float, float]]:
+        """By question, what was seen in one window, and the truth."""
+        answers = self.answers([window], told)
+        return {name: (answer.seen, answer.truth) for name, [answer] in answers.items()}
+
+    def answers(
+        self, windows: Sequence[Window], told: Mapping[str, Diary | TaskDiary]
+    ) -> dict[str, list[Answer]]:
         """By question, the answers of all windows that have one."""
         answers: dict[str, list[Answer]] = {question.name: [] for question in self.questions}
         for window in windows:
@@ -295,7 +311,7 @@ def threads() -> Program:
         ),
         Share("waiting idle", state("off_cpu", "waiting"), lambda _told: 1.0),
     )
-    return Program("threads", (), questions, rate_hz=200)
+    return Program("threads", (), questions, rate_hz=200, needs_gil=True)
 
 
 def released() -> Program:
@@ -328,7 +344,7 @@ def released() -> Program:
             ),
         ),
     )
-    return Program("released", (), questions)
+    return Program("released", (), questions, needs_gil=True)
 
 
 def spinners(count: int) -> Program:
@@ -339,7 +355,7 @@ def spinners(count: int) -> Program:
         return told.asleep("compute", of=("compute",), threads=threads)
 
     share = Share(f"gil_wait ({count - 1}/{count})", state("gil_wait", "compute"), truth)
-    return Program("spinners", (str(count),), (share,), rate_hz=200)
+    return Program("spinners", (str(count),), (share,), rate_hz=200, needs_gil=True)
 
 
 def waits() -> Program:
@@ -361,7 +377,7 @@ def waits() -> Program:
         share("sleep", "sleep"),
         share("gil_wait", "compute"),
     )
-    return Program("waits", (), questions)
+    return Program("waits", (), questions, needs_gil=True)
 
 
 def gthread(load: str) -> Program:
@@ -388,7 +404,28 @@ def gthread(load: str) -> Program:
         share("gil_wait", "begins", "resumes", "works"),
         Share("cpu", state("cpu", "_worker"), on_cpu),
     )
-    return Program("gthread", (load,), questions, rate_hz=200, oldest=10)
+    return Program("gthread", (load,), questions, rate_hz=200, oldest=10, needs_gil=True)
+
+
+def tasks(count: int) -> Program:
+    paths = ("query", "fetch", "retry", "update")
+
+    def share(path: str) -> Share:
+        def truth(told: Told) -> float:
+            return told.wall(path, thread="tasks") / told.wall(*paths, thread="tasks")
+
+        return Share(path, part(path, *paths), truth)
+
+    return Program(
+        "tasks",
+        (str(count),),
+        tuple(map(share, paths)),
+        legal.await_is_legal,
+        {10: 400, 1000: 100, 10_000: 60}[count],
+        is_of_tasks=True,
+        oldest=11,
+        needs_gil=True,
+    )
 
 
 def calls(kind: str) -> Program:
@@ -409,4 +446,5 @@ TRUTHS = [
     *(spinners(count) for count in (2, 4, 8)),
     waits(),
     *map(gthread, ("light", "medium", "overload")),
+    *map(tasks, (10, 1000, 10_000)),
 ]

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.truth import interpreters
-from tests.truth.questions import CALLS, TRUTHS, Program, calls, idle, released, threads
+from tests.truth.questions import CALLS, TRUTHS, Program, calls, idle, released, tasks, threads
 from tests.truth.sampling import Plan, sample
 
 HERE = sys.version_info.minor
@@ -23,22 +23,24 @@ SIGMAS = 5
 ROOM = 0.05
 
 
-def cases(everywhere: list[Program], here: list[Program], short: Program) -> list[object]:
-    """All programs on the Python that runs this, some on the oldest and the newest; all but one are long."""
+def cases(everywhere: list[Program], here: list[Program], short: list[Program]) -> list[object]:
+    """All programs on the Python that runs this, some on the oldest and the newest; all but few are long."""
+    titles = [program.title for program in short]
     return [
         pytest.param(
             path,
             program,
             id=f"3.{minor} {program.title}",
-            marks=[] if minor == HERE and program.title == short.title else long,
+            marks=[] if minor == HERE and program.title in titles else long,
         )
         for minor, path in FEW.items()
         for program in (here if minor == HERE else everywhere)
+        if program.runs_on(f"3.{minor}")
     ]
 
 
 @pytest.mark.parametrize(
-    ("python", "program"), cases([calls("generators"), calls("threads")], CALLS, calls("threads"))
+    ("python", "program"), cases([calls("generators"), calls("threads")], CALLS, [calls("threads")])
 )
 def test_every_stack_is_a_call_path_that_exists(python, program):
     sampled = sample(python, program.name, program.variant, Plan(1, 1000, 1000))
@@ -46,10 +48,13 @@ def test_every_stack_is_a_call_path_that_exists(python, program):
     assert sampled.samples > sampled.unread
 
 
-@pytest.mark.parametrize(("python", "program"), cases([idle(50), released()], TRUTHS, released()))
+@pytest.mark.parametrize(
+    ("python", "program"), cases([idle(50), released(), tasks(1000)], TRUTHS, [released(), tasks(1000)])
+)
 def test_shares_are_those_that_the_program_had(python, program):
     rate = program.rate_hz or 400
-    sampled = sample(python, program.name, program.variant, Plan(1, int(SECONDS * rate), rate))
+    plan = Plan(1, int(SECONDS * rate), rate, is_of_tasks=program.is_of_tasks)
+    sampled = sample(python, program.name, program.variant, plan)
     assert program.impossible(sampled.windows) == {}
     room = ROOM + sampled.late_share
     for name, [answer] in program.answers(sampled.windows, sampled.told).items():
