@@ -1,7 +1,7 @@
 """The services matrix: `python -m tests.services [--python 3.11] [--service TEXT] [--page FILE]`.
 
 Runs one service at a time. What each run found is kept under the cache folder, so that a part of the
-matrix can be run again; the page tells of everything that was found with this version of Sidelight.
+matrix can be run again, or one interpreter after another; the page tells of everything that was found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.processes import ROOT
 from tests.services.expectations import problems
-from tests.services.page import Result, page
+from tests.services.page import Result, by_version, page
 from tests.services.sampled_service import REQUESTS_PER_SECOND, watch
 from tests.services.stacks import SERVICES, Service
 from tests.services.venvs import CACHE, NotInstalled, environment
@@ -101,8 +101,8 @@ def run(service: Service, python: Path, seconds: float) -> Result:
 
 def interpreters() -> list[Path]:
     """Those of pyenv's folder from 3.6 on, oldest first."""
-    found = [path for path in PYTHONS.glob("3.*[0-9]/bin/python3") if _numbers(path) >= _OLDEST]
-    return sorted(found, key=_numbers)
+    found = [path for path in PYTHONS.glob("3.*[0-9t]/bin/python3") if by_version(_version(path)) >= _OLDEST]
+    return sorted(found, key=lambda path: by_version(_version(path)))
 
 
 def keep(result: Result) -> None:
@@ -146,10 +146,6 @@ def _place(python: str, service: str) -> Path:
 
 def _version(python: Path) -> str:
     return python.parts[-3]
-
-
-def _numbers(python: Path) -> tuple[int, ...]:
-    return tuple(int(part) for part in _version(python).split("."))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ threads waited 4 % of the time for a core; the sampled share may be lower by tha
 combinations ran; the notes say why the others did not.
 
 """
+_PYPY = "PyPy is not supported: readiness says so of each process that runs it."
 _METHOD = """
 ## How they were sampled
 
@@ -58,7 +59,7 @@ class Result:
 def page(results: Iterable[Result], *, seconds: float, rate: float, machine: str) -> str:
     """The page, with a column for each interpreter that was tried."""
     known = {(one.service, one.python): one for one in results}
-    pythons = sorted({python for _, python in known}, key=_by_version)
+    pythons = sorted({python for _, python in known}, key=by_version)
     notes: dict[str, int] = {}
     ran = sum(one.state != "missing" for one in known.values())
     every = sum(service.runs_on(python) for service in SERVICES.values() for python in pythons)
@@ -68,6 +69,12 @@ def page(results: Iterable[Result], *, seconds: float, rate: float, machine: str
         [
             [name, *(_cell(service, python, known.get((name, python)), notes) for python in pythons)]
             for name, service in SERVICES.items()
+        ]
+        + [
+            [
+                "any service on PyPy",
+                *([f"{_NOTHING}({notes.setdefault(_PYPY, len(notes) + 1)})"] * len(pythons)),
+            ]
         ],
     )
     if notes:
@@ -87,7 +94,7 @@ def _how(results: Iterable[Result], pythons: Sequence[str]) -> str:
     text = "The sampler:\n\n"
     for sampler, used in sorted(samplers.items()):
         which = (
-            "every Python" if used == set(pythons) else f"Python {', '.join(sorted(used, key=_by_version))}"
+            "every Python" if used == set(pythons) else f"Python {', '.join(sorted(used, key=by_version))}"
         )
         text += f"- {which}: {sampler}\n"
     if shares:
@@ -131,5 +138,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
-def _by_version(python: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in python.split("."))
+def by_version(python: str) -> tuple[int, int, bool, int]:
+    """Like "3.13.5t", which comes after all with a GIL of that version."""
+    major, minor, patch = python.removesuffix("t").split(".")
+    return int(major), int(minor), python.endswith("t"), int(patch)

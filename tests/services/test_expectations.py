@@ -91,13 +91,16 @@ def test_a_page_says_what_ran_what_was_wrong_and_what_could_not_be_installed() -
     wrong = Result(
         name, "3.10.13", "wrong", "process 2 was left stopped", 0.5, 0.9, 0.0, 0.6, "blocking", "py-spy"
     )
-    lines = page([right, missing, wrong], seconds=10, rate=30, machine="2 cores").splitlines()
-    assert "|service|3.8.18|3.10.13|3.11.7|" in lines
-    assert f"|{name}|-(1)|**wrong**(2)|87.1/87.4+2|" in lines
+    free_threaded = replace(right, python="3.11.4t")
+    results = [free_threaded, right, missing, wrong]
+    lines = page(results, seconds=10, rate=30, machine="2 cores").splitlines()
+    assert "|service|3.8.18|3.10.13|3.11.7|3.11.4t|" in lines
+    assert f"|{name}|-(1)|**wrong**(2)|87.1/87.4+2|87.1/87.4+2|" in lines
+    assert "|any service on PyPy|-(3)|-(3)|-(3)|-(3)|" in lines
     assert "1. not installed: error: no wheel" in lines
     assert "2. process 2 was left stopped" in lines
-    assert "- Python 3.11.7: sidelight 1, mode `gil`" in lines
-    assert "|flask|-|-|3.0|" in lines
+    assert "- Python 3.11.7, 3.11.4t: sidelight 1, mode `gil`" in lines
+    assert "|flask|-|-|3.0|3.0|" in lines
 
 
 def test_every_service_has_its_app_and_its_pins() -> None:

@@ -49,7 +49,9 @@ def own() -> Environment:
 
 def environment(python: Path, requirements: str) -> Environment:
     """An environment with what `requirements` pins; raises NotInstalled, also when it failed before."""
-    version = _said(python, "import platform; print(platform.python_version())")
+    version = _said(
+        python, "import platform, sys; print(platform.python_version() + 't' * ('t' in sys.abiflags))"
+    )
     lib = Path(_said(python, "import sys; print(sys.base_prefix)")) / "lib"
     if not requirements:
         return Environment(python.parent, lib, {})
