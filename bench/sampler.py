@@ -273,22 +273,23 @@ def latency(options: argparse.Namespace) -> None:
     print(f"open-loop p99 at 400 requests/s, 50 ms handler, {RATE} Hz, {options.pairs} pairs")
     for name, tasks in SERVICES:
         with service(name, options.python, tasks) as (pid, url):
-            without, again, sampled = [], [], []
+            # A run without sampling is the neighbour of two with it.
+            off, sampled = [p99(url, options.latency_seconds)], []
             for _ in range(options.pairs):
-                without.append(p99(url, options.latency_seconds))
                 engine = sidelight_native.Engine()
                 session = engine.attach(pid, rate_hz=RATE, tasks_hz=TASKS_HZ if tasks else 0)
                 sampled.append(p99(url, options.latency_seconds))
                 assert session.ended is None
                 engine.close()
-                again.append(p99(url, options.latency_seconds))
-        spread = statistics.median(abs(a - b) for a, b in zip(without, again, strict=True))
-        rests = [(a + b) / 2 for a, b in zip(without, again, strict=True)]
-        difference = statistics.median(on - off for on, off in zip(sampled, rests, strict=True))
+                off.append(p99(url, options.latency_seconds))
+        spread = statistics.median(abs(a - b) for a, b in pairwise(off))
+        difference = statistics.median(
+            on - (a + b) / 2 for on, (a, b) in zip(sampled, pairwise(off), strict=True)
+        )
         title = f"{name}, {tasks} tasks" if tasks else name
         print(
-            f"{title:28} off {statistics.median(without + again):.2f} ms "
-            f"[{min(without + again):.2f}-{max(without + again):.2f}], on {statistics.median(sampled):.2f} "
+            f"{title:28} off {statistics.median(off):.2f} ms "
+            f"[{min(off):.2f}-{max(off):.2f}], on {statistics.median(sampled):.2f} "
             f"[{min(sampled):.2f}-{max(sampled):.2f}]; on - off {difference:+.2f}, "
             f"off/off differ by {spread:.2f} (median)",
             flush=True,
