@@ -24,7 +24,7 @@ LEAST_STACKS = 50_000
 # What a machine that is too busy gives by then will have to do.
 MOST_RUNS = 10
 # A random subset makes 95 % of intervals right, not nearly all: fewer windows could have 93 % by luck.
-WINDOWS_OF_TASKS = 4
+WINDOWS_OF_TASKS = 12
 
 
 def main(arguments: list[str]) -> int:

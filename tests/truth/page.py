@@ -51,6 +51,7 @@ def page(title: str, outcomes: Sequence[Outcome]) -> str:
         abs(verdict.bias.mean) for each in still for verdict in each.verdicts.values() if verdict.unit == "%"
     ]
     legal = [each for each in still if each.impossible is not None]
+    profiled = [each for each in still if each.profiler]
     text = HEAD.format(title=title)
     if legal:
         text += (
@@ -60,15 +61,20 @@ def page(title: str, outcomes: Sequence[Outcome]) -> str:
     if biases:
         text += f"- Mean errors of shares are at most {100 * max(biases):.2f} percentage points.\n"
     text += f"\n{machine()}\n"
-    for heading, first, rows in (
-        ("Impossible stacks", ["program"], cells(legal, impossible)),
-        ("Impossible stacks if nothing is stopped", ["program"], cells(moving, share_impossible)),
-        (f"Shares of time\n\n{SHARES}", ["program: share", "windows"], share_cells(still)),
-        (f"Shares by CPython's profiler\n\n{PROFILER}", ["program: share"], profiler_cells(still)),
-        ("Quality of the sampling", [""], quality_cells(still)),
+    for heading, first, rows, columns in (
+        ("Impossible stacks", ["program"], cells(legal, impossible), outcomes),
+        ("Impossible stacks if nothing is stopped", ["program"], cells(moving, share_impossible), outcomes),
+        (f"Shares of time\n\n{SHARES}", ["program: share", "windows"], share_cells(still), outcomes),
+        (
+            f"Shares by CPython's profiler\n\n{PROFILER}",
+            ["program: share"],
+            profiler_cells(profiled),
+            profiled,
+        ),
+        ("Quality of the sampling", [""], quality_cells(still), outcomes),
     ):
         if rows:
-            text += f"\n## {heading}\n\n{table(first, rows, outcomes)}\n"
+            text += f"\n## {heading}\n\n{table(first, rows, columns)}\n"
     return text
 
 

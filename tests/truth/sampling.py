@@ -133,7 +133,7 @@ def sample(python: Path, program: str, variant: Sequence[str], plan: Plan) -> Sa
             engine.close()
             profiled = None
             if plan.is_of_tasks and int(session.python.split(".")[1]) >= PROFILER_SINCE:
-                profiled = _profiled(python, pid, Path(folder, "stacks"), batches[-1])
+                profiled = _profiled(python, pid, Path(folder, "stacks"), batches[-1], int(variant[0]))
             target.terminate()
             output, _ = target.communicate(timeout=60)
             assert target.returncode == 0, output
@@ -178,8 +178,9 @@ def _window(batch: Batch) -> Window:
 
 def _window_of_tasks(batch: Batch) -> Window:
     """A window with the stacks that were read. Each stands for as many tasks as the others of its reading."""
-    tasks = batch.tasks
-    assert tasks is not None, "no reading of tasks was tried"
+    tasks, end_ns = batch.tasks, batch.start_ns + batch.duration_ns
+    if tasks is None:
+        return Window(batch.start_ns, end_ns, [], 0, 0, batch)
     weights: dict[tuple[str, ...], float] = {}
     for stack, state, weight in tasks.rows:
         functions = (state, *_functions(stack))
@@ -189,20 +190,12 @@ def _window_of_tasks(batch: Batch) -> Window:
         Row(functions, Counts(**{functions[0]: max(round(weight / each), 1)}))
         for functions, weight in weights.items()
     ]
-    return Window(
-        batch.start_ns,
-        batch.start_ns + batch.duration_ns,
-        rows,
-        tasks.readings + tasks.failed,
-        tasks.failed,
-        batch,
-    )
+    return Window(batch.start_ns, end_ns, rows, tasks.readings + tasks.failed, tasks.failed, batch)
 
 
-def _profiled(python: Path, pid: int, output: Path, batch: Batch) -> Window:
+def _profiled(python: Path, pid: int, output: Path, batch: Batch, tasks: int) -> Window:
     """A window of CPython's own profiler, which stops the process to read all tasks."""
-    assert batch.tasks is not None
-    rate_hz = max(round(PROFILER_TASKS_HZ * batch.tasks.readings / batch.tasks.tasks), 1)
+    rate_hz = max(PROFILER_TASKS_HZ // tasks, 1)
     command = [python, *PROFILER, "-o", output, "-r", rate_hz, "-d", PROFILER_SECONDS, pid]
     start_ns = time.time_ns()
     subprocess.run(list(map(str, command)), check=True, capture_output=True, timeout=60)

@@ -62,6 +62,9 @@ def test_shares_are_those_that_the_program_had(python, program):
             continue
         luck = math.sqrt(answer.truth * (1 - answer.truth) / answer.samples)
         assert abs(answer.off) < SIGMAS * luck + room, name
+    if sampled.profiled:
+        for name, (seen, truth) in program.shares(sampled.profiled, sampled.told).items():
+            assert abs(seen - truth) < ROOM, f"{name} by CPython's profiler"
 
 
 def test_every_thread_is_in_every_sample():
