@@ -19,6 +19,7 @@ REQUIREMENTS = Path(__file__).parent / "requirements"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sidelight-services"
 _INSTALL_SECONDS = 1200
 _LAST_PIP_OF_36 = "pip==21.3.1"
+_PIP = "pip==26.3"
 
 
 class NotInstalled(Exception):
@@ -57,7 +58,7 @@ def environment(python: Path, requirements: str) -> Environment:
         return Environment(python.parent, lib, {})
     pins = (REQUIREMENTS / f"{requirements}.txt").read_text()
     folder = CACHE / version / requirements
-    stamp = hashlib.sha256(pins.encode() + _sources(requirements)).hexdigest()
+    stamp = hashlib.sha256(f"{_PIP}\n{pins}".encode() + _sources(requirements)).hexdigest()
     outcome = folder / "outcome.json"
     if not outcome.exists() or json.loads(outcome.read_text())["stamp"] != stamp:
         shutil.rmtree(folder, ignore_errors=True)
@@ -73,14 +74,16 @@ def environment(python: Path, requirements: str) -> Environment:
 
 def _install(python: Path, version: str, pins: Path, folder: Path) -> dict[str, object]:
     venv, log = folder / "venv", folder / "log"
-    # Debian keeps ensurepip in a package of its own; this project's pip installs for it then.
+    pip = [str(venv / "bin" / "python"), "-m", "pip"]
+    made = subprocess.run([python, "-m", "venv", venv], capture_output=True, check=False)
+    if made.returncode:
+        # Debian keeps ensurepip in a package of its own.
+        shutil.rmtree(venv, ignore_errors=True)
+        subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True)
+        packages = _said(venv / "bin" / "python", "import sysconfig; print(sysconfig.get_path('purelib'))")
+        copy = ["install", "--quiet", "--no-deps", "--target", packages, _PIP]
+        subprocess.run([sys.executable, "-m", "pip", *copy], check=True)
     with log.open("wb") as output:
-        made = subprocess.run([python, "-m", "venv", venv], stdout=output, stderr=output, check=False)
-        pip = [str(venv / "bin" / "python"), "-m", "pip"]
-        if made.returncode:
-            shutil.rmtree(venv, ignore_errors=True)
-            subprocess.run([python, "-m", "venv", "--without-pip", venv], stdout=output, check=True)
-            pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
         if version.startswith("3.6."):
             # The one that Python 3.6 brings knows no wheels of its last years.
             subprocess.run([*pip, "install", "--quiet", _LAST_PIP_OF_36], stdout=output, check=False)
