@@ -35,7 +35,7 @@ from sidelight_collector.storage.lifecycle.compaction import CompactionPolicy
 from sidelight_collector.storage.lifecycle.retention import RetentionPolicy
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.trino_ddl import parse_location
-from sidelight_model.labels import LabelLimits
+from sidelight_model.labels import LabelLimits, Labels
 from sidelight_model.window import WindowLimits
 
 _log = structlog.get_logger()
@@ -187,7 +187,7 @@ def build_ingest_handler(
     settings: Settings,
     segment_writer: SegmentWriter,
     metrics: Metrics,
-    check_captures: Callable[[WriterIdentity, Iterable[str]], None],
+    check_captures: Callable[[WriterIdentity, Iterable[Labels]], None],
     forwarder: Forwarder | None,
 ) -> IngestHandler:
     """Build the handler that receives windows and profiles."""

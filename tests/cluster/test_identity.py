@@ -244,7 +244,9 @@ def send_recording(collector: Collector, capture: str, token: str, **labels: str
     return collector.ask("PUT", path, body, token, packed)
 
 
-def test_a_node_agent_records_for_the_pods_of_its_node_alone(api: Api, begin: Any, team: str) -> None:
+def test_a_node_agent_records_for_a_pod_of_its_node_that_has_part_in_the_capture(
+    api: Api, begin: Any, team: str
+) -> None:
     api.service_account(team, "agent")
     collector = begin(
         *(REVIEWS, PODS, "--node-agents", f"{team}/agent", "--capture-check-interval-seconds", "0.1")
@@ -252,6 +254,7 @@ def test_a_node_agent_records_for_the_pods_of_its_node_alone(api: Api, begin: An
     agent, other = (pod(api, team, f"agent-{at}", node=f"node-{at}", account="agent") for at in "ab")
     pod(api, team, "shop-1", node="node-a")
     pod(api, team, "shop-2", node="node-b")
+    pod(api, team, "shop-3", node="node-a")
     own = {"namespace": team, "pod": "shop-1"}
     assert collector.poll(agent, "same", **own).status == 200
     wish = json.dumps({"service": "shop", "pods": ["shop-1"], "seconds": 5}).encode()
@@ -260,11 +263,18 @@ def test_a_node_agent_records_for_the_pods_of_its_node_alone(api: Api, begin: An
     record = functools.partial(send_recording, collector, capture)
     assert record(agent, namespace=team, pod="shop-2").refusal == (403, "wrong_node")
     assert record(agent, node="node-b", **own).refusal == (403, "wrong_node")
+    # The agent takes part in it for one pod of its node, not for another.
+    assert collector.poll(agent, "other", namespace=team, pod="shop-3").status == 200
+    beside = {"namespace": team, "pod": "shop-3"}
+    for refused in (record(agent, **beside), collector.send(agent, capture=capture, **beside)):
+        assert refused.refusal == (403, "wrong_pod")
+    assert collector.send(agent, capture=capture, **own).status == 200
     # The agent of another node has no part in it, whatever it calls itself.
     assert record(other, **own).refusal == (400, "bad_parameter")
     assert record(agent, **own).status == 201
     (listed,) = collector.ask("GET", f"/api/v1/captures/{capture}/recordings").json["recordings"]
     assert listed["labels"] == {**own, "node": "node-a", "service": "shop", "version": "7"}
+    assert collector.values("pod") == ["shop-1"]
 
 
 def test_tokens_that_are_not_those_of_a_pod_for_us_are_refused_with_what_is_wrong(

@@ -150,28 +150,37 @@ def test_captures_of_services_without_sidecars_take_no_slot() -> None:
         check_slots([Capture("c", request(), NOW)] * 2, agents, {"n"}, POLICY)
 
 
+def of_capture(namespace: str = "n", pod: str = "p", capture: str = ID) -> Labels:
+    """The labels of a window."""
+    return Labels({"service": "shop", "namespace": namespace, "pod": pod, "capture": capture})
+
+
 def test_a_pod_cannot_write_windows_of_a_capture_that_it_did_not_take() -> None:
     repository = CaptureRepository(MemoryStore())
     claim = Claim("a", {"service": "shop", "namespace": "n", "pod": "p"}, NOW)
     repository.create(Capture(ID, request(), NOW, claims=(claim,)))
     writers = CaptureWriters(repository)
     for _ in range(2):
-        writers.check(WriterIdentity("n", "p"), [ID, "", "a-capture-of-its-own"])
+        own = [of_capture(), of_capture(capture=""), of_capture(capture="a-capture-of-its-own")]
+        writers.check(WriterIdentity("n", "p"), own)
     for other in (WriterIdentity("n", "q"), WriterIdentity("m", "p")):
         with pytest.raises(LabelMismatch, match="did not take") as refused:
-            writers.check(other, [ID])
+            writers.check(other, [of_capture(other.namespace, other.pod)])
         assert refused.value.reason is Reason.WRONG_POD
     repository.close()
 
 
-def test_a_node_agent_writes_windows_of_a_capture_that_it_took_for_a_pod() -> None:
+def test_a_node_agent_writes_windows_of_a_capture_only_for_pods_for_which_it_took_it() -> None:
     repository = CaptureRepository(MemoryStore())
     agent = NodeWriterIdentity("profiling", "agent-x", "uid-x", "node-1")
     claim = Claim(agent.qualify_agent_name("a"), {"service": "shop", "namespace": "n", "pod": "p"}, NOW)
     repository.create(Capture(ID, request(), NOW, claims=(claim,)))
-    CaptureWriters(repository).check(agent, [ID])
-    with pytest.raises(LabelMismatch, match="did not take"):
-        CaptureWriters(repository).check(NodeWriterIdentity("profiling", "agent-y", "uid-y", "node-1"), [ID])
+    writers = CaptureWriters(repository)
+    writers.check(agent, [of_capture()])
+    other = NodeWriterIdentity("profiling", "agent-y", "uid-y", "node-1")
+    for writer, pod in ((agent, "q"), (other, "p")):
+        with pytest.raises(LabelMismatch, match="did not take"):
+            writers.check(writer, [of_capture(), of_capture(pod=pod)])
     repository.close()
 
 

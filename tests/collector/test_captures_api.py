@@ -436,6 +436,8 @@ async def test_a_recording_may_be_as_large_as_allowed_and_comes_from_who_took_pa
         assert (await one.ask("PUT", path, zstandard.compress(whole), packed)).status == 201
         assert (await one.ask("PUT", path, zstandard.compress(whole + b" "), packed)).reason == "too_large"
         assert "no part" in (await other.record(made["id"])).json["message"]
+        of_another = await sidecar.record(made["id"], changes={"labels": other.labels})
+        assert (of_another.status, of_another.reason) == (403, "wrong_pod")
         assert await one.metric("sidelight_timeline_recording_bytes_total") > 0
 
 

@@ -95,6 +95,10 @@ class Claim:
         """The sidecar's namespace and pod, or its own name if it has no pod."""
         return self.labels.get("namespace", ""), self.labels.get("pod", "") or self.agent
 
+    def is_of_pod(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels of a window or a recording name the sidecar's pod."""
+        return all(labels.get(name, "") == self.labels.get(name, "") for name in ("namespace", "pod"))
+
 
 @dataclass(frozen=True, slots=True)
 class CaptureOutcome:

@@ -28,6 +28,7 @@ from sidelight_collector.ingest.validation import (
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.stack_hashing import HashedWindow
 from sidelight_model.errors import Reason, SidelightError
+from sidelight_model.labels import Labels
 
 PATH: Final = "/api/v1/windows"
 FORWARDED_HEADER: Final = "Sidelight-Forwarded"
@@ -61,11 +62,11 @@ class ReceiveTimeout(SidelightError):
 class IngestHooks:
     """What else happens to windows.
 
-    `check_captures` raises SidelightError if a writer may not send to captures. `on_stored` gets the windows
-    that are new, once they are durable.
+    `check_captures` raises SidelightError if a writer may not send windows with these labels, of captures.
+    `on_stored` gets the windows that are new, once they are durable.
     """
 
-    check_captures: Callable[[WriterIdentity, Iterable[str]], None] = lambda *_: None
+    check_captures: Callable[[WriterIdentity, Iterable[Labels]], None] = lambda *_: None
     on_stored: Callable[[Sequence[HashedWindow]], None] | None = None
 
 
@@ -151,8 +152,8 @@ class IngestHandler:
             reservation.resize(read_decompressed_size(body, upload.encoding, self._limits.max_body_bytes))
             received = ReceivedRequest(body, upload.encoding, upload.query, self._clock_ns(), upload.writer)
             parsed = await self._parse(upload, received, parse)
-            if received.writer and (ids := _find_captures(parsed)):
-                await asyncio.to_thread(self._hooks.check_captures, received.writer, ids)
+            if received.writer and (labels := _find_captures(parsed)):
+                await asyncio.to_thread(self._hooks.check_captures, received.writer, labels)
             del received
             del body
             reservation.resize(parsed.memory_bytes)
@@ -205,8 +206,9 @@ class IngestHandler:
         return await asyncio.get_running_loop().run_in_executor(None, b"".join, blocks)
 
 
-def _find_captures(parsed: ParsedRequest) -> set[str]:
-    return {row.window.labels.get("capture", "") for row in parsed.windows} - {""}
+def _find_captures(parsed: ParsedRequest) -> set[Labels]:
+    """Return the labels of windows of captures."""
+    return {row.window.labels for row in parsed.windows if "capture" in row.window.labels}
 
 
 def check_content_type(content_type: str) -> None:

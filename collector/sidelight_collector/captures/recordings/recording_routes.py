@@ -15,7 +15,8 @@ import orjson
 from aiohttp import web
 
 from sidelight_collector.auth.authorizer import get_writer
-from sidelight_collector.auth.write_identity import WriterIdentity
+from sidelight_collector.auth.write_identity import LabelMismatch, WriterIdentity
+from sidelight_collector.captures.capture import Claim
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.capture_requests import NAME_PATTERN, BadBody
 from sidelight_collector.captures.recordings import recording_files
@@ -217,13 +218,15 @@ class RecordingRoutes:
     def _load_recording(self, capture_id: str, name: str) -> recording_files.CaptureRecording:
         return self._decompress_recording(self._repository.get_recording(capture_id, name))
 
-    def _check_upload(self, capture_id: str, agent: str, pid: str) -> None:
-        """Check that a sidecar may add or replace a recording.
+    def _check_upload(self, capture_id: str, agent: str, pid: str) -> Claim:
+        """Check that a sidecar may add or replace a recording; return its part.
 
         Raises CaptureNotFound, BadBody if it has no part in the capture, and LimitExceeded if it has sent
         too many.
         """
-        if not any(claim.agent == agent for claim in self._repository.get(capture_id).claims):
+        claims = self._repository.get(capture_id).claims
+        claim = next((claim for claim in claims if claim.agent == agent), None)
+        if claim is None:
             raise BadBody(
                 f"{agent} has no part in {capture_id}", hint="Only a sidecar that took it may add to it."
             )
@@ -235,6 +238,7 @@ class RecordingRoutes:
                 reason=Reason.TOO_MANY_RECORDINGS,
                 hint="Capture for less long, or raise the collector's --timeline-recording-max-per-sidecar.",
             )
+        return claim
 
     def _store_recording(
         self,
@@ -247,7 +251,7 @@ class RecordingRoutes:
     ) -> tuple[str, int]:
         """Store a recording; return its name and its size in bytes."""
         # The capture may have been deleted while the body arrived, and other recordings stored.
-        self._check_upload(capture_id, agent, name.rpartition("-")[2])
+        claim = self._check_upload(capture_id, agent, name.rpartition("-")[2])
         try:
             text = decompress_body(body, encoding, self._size_limits.max_recording_text_bytes)
         except LimitExceeded as error:
@@ -259,6 +263,13 @@ class RecordingRoutes:
                 hint="docs/formats.md says how a recording is named.",
             )
         labels = recording.labels if writer is None else writer.bind_labels(recording.labels)
+        if not claim.is_of_pod(labels):
+            raise LabelMismatch(
+                f"the recording is of pod {labels.get('pod', '')[:80]!r}, for which {agent} has no part in "
+                f"{capture_id}",
+                reason=Reason.WRONG_POD,
+                hint="A node agent has a part of its own for each pod: record under that part's name.",
+            )
         stored_name = f"{agent}-{recording.pid}"
         content = recording_files.compress_recording(body, encoding, text)
         summary = recording_files.encode_summary(recording, stored_name, len(content), labels)
