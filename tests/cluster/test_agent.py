@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,9 @@ from tests.cluster.programs import eventually
 from tests.cluster.test_discovery import CORE
 from tests.cluster.test_identity import begin  # noqa: F401 - a fixture
 from tests.processes import Running, running, sidelight
-from tests.sidecar.conftest import Sidecar
+from tests.sidecar.conftest import TARGETS, Sidecar
 
-HIERARCHIES = ("pids", "unified", "")
+HIERARCHIES = (("pids", "memory"), ("",))
 PROGRAM = """
 import time
 def {name}():
@@ -45,25 +45,30 @@ class World:
     api: Api
     namespace: str
     node: str
-    cgroups: Path
+    cgroups: Sequence[Path]
     folder: Path
     undo: contextlib.ExitStack
 
     def run_pod(self, name: str, function: str, node: str = "", **fields: Any) -> Running:
-        """Make a pod, and run a program with this function in its container's cgroup."""
+        """Make a pod, and run a program with this function in its container."""
+        return self.run_program(name, ("-c", PROGRAM.format(name=function)), node, **fields)
+
+    def run_program(self, name: str, arguments: Sequence[str], node: str = "", **fields: Any) -> Running:
+        """Make a pod, and run Python in its container's cgroups."""
         pod(self.api, self.namespace, name, node=node or self.node, **fields)
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}"
         uid, container = self.api.get(path)["metadata"]["uid"], secrets.token_hex(32)
         status = [{"name": "web", "containerID": f"containerd://{container}", "image": "shop:7"}]
         statuses = [{**status[0], "imageID": "", "ready": True, "restartCount": 0}]
         self.set_running(name, containerStatuses=statuses)
-        folder = self.cgroups / "kubepods" / "burstable" / f"pod{uid}" / container
-        folder.mkdir(parents=True)
-        self.undo.callback(_remove_cgroups, folder, self.cgroups.parent)
-        script = f'echo $$ > {folder}/cgroup.procs && exec "$@"'
-        program = PROGRAM.format(name=function)
+        script = 'exec "$@"'
+        for top in self.cgroups:
+            folder = top / "kubepods" / "burstable" / f"pod{uid}" / container
+            _make_cgroup(folder, top)
+            self.undo.callback(_remove_cgroups, folder, top.parent)
+            script = f"echo $$ > {folder}/cgroup.procs && {script}"
         log = self.folder / f"{name}.log"
-        return self.undo.enter_context(running(log, "sh", "-c", script, "sh", sys.executable, "-c", program))
+        return self.undo.enter_context(running(log, "sh", "-c", script, "sh", sys.executable, *arguments))
 
     def set_running(self, name: str, **status: Any) -> None:
         path = f"/api/v1/namespaces/{self.namespace}/pods/{name}/status"
@@ -106,6 +111,7 @@ class World:
             "--scan-interval-seconds": "0.2",
             "--send-backoff-max-seconds": "0.5",
             "--trigger-window-seconds": "1",
+            "--trigger-rss-window-seconds": "2",
         }
         options |= dict.fromkeys(("--budget-cpu-percent", "--budget-pod-cpu-percent"), "100")
         words = [word for option in options.items() for word in option]
@@ -118,6 +124,14 @@ class World:
         return Sidecar(program, eventually("the agent listens", url))
 
 
+def _make_cgroup(folder: Path, top: Path) -> None:
+    """Make a cgroup with its parents; in version 2 it gets the memory controller."""
+    folder.mkdir(parents=True)
+    for parent in reversed([one for one in folder.parents if one.is_relative_to(top)]):
+        if (switch := parent / "cgroup.subtree_control").exists():
+            switch.write_text("+memory")
+
+
 def _remove_cgroups(folder: Path, top: Path) -> None:
     while folder != top and not any(part.is_dir() for part in folder.iterdir()):
         folder.rmdir()
@@ -127,11 +141,10 @@ def _remove_cgroups(folder: Path, top: Path) -> None:
 @pytest.fixture
 def world(api: Api, tmp_path: Path) -> Iterator[World]:
     """A namespace, two nodes, and the account of an agent."""
-    tops = [Path("/sys/fs/cgroup") / name for name in HIERARCHIES]
-    top = next(
-        (path for path in tops if (path / "cgroup.procs").is_file() and os.access(path, os.W_OK)), None
-    )
-    if top is None or os.geteuid() != 0:
+    sets = [[Path("/sys/fs/cgroup") / name for name in names] for names in HIERARCHIES]
+    writable = lambda path: (path / "cgroup.procs").is_file() and os.access(path, os.W_OK)  # noqa: E731
+    tops = next((paths for paths in sets if all(map(writable, paths))), None)
+    if tops is None or os.geteuid() != 0:
         pytest.skip("NO CGROUPS HERE, so no process was in a pod: needs root and writable cgroups")
     with api.namespace() as namespace, contextlib.ExitStack() as undo:
         api.service_account(namespace, "shop")
@@ -151,7 +164,8 @@ def world(api: Api, tmp_path: Path) -> Iterator[World]:
         items = [{**role, "kind": "ClusterRole", "rules": AGENT_RULES}, binding]
         api.apply({"apiVersion": "v1", "kind": "List", "items": items})
         undo.callback(api.try_kubectl, "delete", "clusterrole,clusterrolebinding", name)
-        cgroups = top / f"sidelight-test-{secrets.token_hex(4)}"
+        own = f"sidelight-test-{secrets.token_hex(4)}"
+        cgroups = [top / own for top in tops]
         yield World(api, namespace, f"{namespace}-a", cgroups, tmp_path, undo)
 
 
@@ -313,6 +327,29 @@ def test_attach_now_uses_the_agent_of_the_pods_node_and_changes_no_pod(world: Wo
     token = pod(world.api, world.namespace, "both-1", node=world.node)
     answer = collector.poll(token, "sidecar")
     assert answer.json["node_agent"] == f"{world.namespace}/agent-a"
+    assert agent.running.end() == 0
+
+
+def test_a_pod_whose_working_set_grows_is_looked_at_closer_and_no_other(world: World, begin: Any) -> None:  # noqa: F811
+    collector = begin(REVIEWS, PODS, "--node-agents", f"{world.namespace}/agent")
+    relay = Relay(int(world.api.url.rpartition(":")[2]))
+    world.undo.callback(relay.cut)
+    fields = {
+        "labels": {"app": "cart", "sidelight.dev/inject": "true"},
+        "annotations": {"sidelight.dev/rate": "20", "sidelight.dev/trigger-rss-growth": "50M"},
+    }
+    for name in ("grows", "stays"):
+        (world.folder / name).mkdir()
+        world.run_program(name, (str(TARGETS / "grows.py"), str(world.folder / name)), **fields)
+    agent = world.run_agent(collector, relay)
+
+    eventually("the size of both is known", lambda: agent.metric("shipped_windows_total") >= 10)
+    (world.folder / "grows" / "grow").touch()
+    reasons = eventually("it is looked at closer", lambda: collector.values("trigger_reason", "grows"))
+    assert re.fullmatch(r"working set grew by 1?\d\d MiB \(\d+ %\) to \d+ MiB within 2 s", *reasons), reasons
+    assert {(one["trigger"], one["pods"]) for one in timeline(collector, "grows")["boosts"]} == {("rss", 1)}
+    assert "grows.py" in functions(collector, "pod%3D%22grows%22%2Ctrigger%3D%22rss%22")
+    assert (collector.values("trigger", "stays"), agent.metric("triggers_total")) == ([], 1)
     assert agent.running.end() == 0
 
 

@@ -200,8 +200,12 @@ class Cgroups:
         return None
 
     def identify_container(self, pid: int) -> tuple[str, ...]:
-        """Return a key that the processes of one container share; empty if it is gone."""
-        return tuple(str(path) for version in (2, 1) if (path := self.find_path(pid, version)) is not None)
+        """Return a key that the processes of one container share; empty if it is gone.
+
+        Processes that share one controller of version 1 may differ in another.
+        """
+        kinds = ((2, ""), (1, "cpu"), (1, "memory"))
+        return tuple(str(path) for kind in kinds if (path := self.find_path(pid, *kind)) is not None)
 
     def find_path(self, pid: int | str, version: int, controller: str = "cpu") -> PurePosixPath | None:
         """Return the cgroup of a process, or None if it is gone.
