@@ -243,7 +243,7 @@ def compacted(made: Sequence[Window], windows_per_segment: int) -> tuple[MemoryS
         used += cpu_ms(compaction.run_once)
     now += 2 * 86_400
     used += cpu_ms(compaction.run_once)
-    return store, used, manifest.read(store, event_day(START_NS)).manifest.blocks
+    return store, used, manifest.read(store, event_day(START_NS)).document.blocks
 
 
 def batched(windows: Sequence[Window], size: int) -> Iterator[Sequence[Window]]:

@@ -141,7 +141,7 @@ def in_files(store: MemoryStore) -> Iterator[DirectoryStore]:
 def describe(store: ObjectStore) -> str:
     """Describe the closed day: blocks, services, objects and the size of the manifest."""
     version = manifest.read(store, event_day(START_NS))
-    blocks = version.manifest.blocks
+    blocks = version.document.blocks
     objects, size = sum(len(block.parts) for block in blocks), sum(block.bytes for block in blocks)
     return f"{len(blocks)} blocks, {objects} objects, {size / 1e6:.1f} MB, manifest {version.size:,} bytes"
 

@@ -67,7 +67,7 @@ def _image(rows: int) -> dict[str, bytes]:
         for _ in range(3):
             Compaction(store, Metrics(), rules, interval_seconds=1, clock=lambda: LATER).run_once()
     assert list_segments(store, 0, 2**63 - 1) == []
-    assert not manifest.read(store, DAY).manifest.tombstones
+    assert not manifest.read(store, DAY).document.tombstones
     write_segment(store, late())
     return {entry.key: store.get(entry.key) for entry in store.list("")}
 
@@ -123,7 +123,7 @@ def aged(root: Path, days: float = 2) -> None:
 
 def block(store: ObjectStore) -> Block:
     """The first block of the day."""
-    return manifest.read(store, DAY).manifest.blocks[0]
+    return manifest.read(store, DAY).document.blocks[0]
 
 
 def segment(store: ObjectStore) -> SegmentRef:
@@ -133,7 +133,7 @@ def segment(store: ObjectStore) -> SegmentRef:
 
 def commit(store: ObjectStore, change: Callable[[Manifest], Manifest], day: date = DAY) -> None:
     known = manifest.read(store, day)
-    assert manifest.commit(store, day, known, change(known.manifest))
+    assert manifest.commit(store, day, known, change(known.document))
 
 
 def changed(

@@ -266,7 +266,7 @@ class Rot:
         """The ids of the windows that cannot be known any longer."""
         world = self._world
         if key.endswith(".json"):
-            known = manifest.decode(world.pristine[key], key)
+            known = manifest.decode(key, world.pristine[key])
             return [each for block in known.blocks for each in self._ids(block.ref.key_prefix)]
         if key.removesuffix(".parquet").rpartition("/")[2] in ROLLUP_PARTS:
             return []

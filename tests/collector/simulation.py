@@ -208,9 +208,9 @@ class World:
     def _is_tidy(self) -> None:
         keys = {entry.key for entry in self.store.list("v1/")}
         days = manifest.list_days(self.store)
-        read = [manifest.read(self.store, day).manifest for day in days]
+        read = [manifest.read(self.store, day).document for day in days]
         named = [block for each in read for block in (*each.blocks, *each.live_rollups)]
-        gone = [key for day in days for key in manifest.read(self.store, day).manifest.tombstones]
+        gone = [key for day in days for key in manifest.read(self.store, day).document.tombstones]
         wanted = {manifest.key_of(day) for day in days} | {b.ref.key(part) for b in named for part in b.parts}
         # Tables of segments that were never committed stay until retention.
         left = {key for key in keys - wanted if not key.startswith("v1/l0/") or parse_segment_key(key)}

@@ -249,7 +249,7 @@ def test_what_is_written_is_read_again(store: ObjectStore) -> None:
         processes=(ProcessReport(1),),
     )["a"]
     assert decode_part("k", encode_part(part)) == part
-    assert shelf.put_part(capture.id, part)
+    shelf.put_part(capture.id, part)
     assert shelf.get_with_parts(capture.id) == (capture, {"a": part})
     shelf.close()
 

@@ -107,14 +107,14 @@ def test_a_file_without_a_checksum_is_one_of_an_older_version() -> None:
 def test_any_bit_of_a_manifest_that_changes_is_noticed() -> None:
     store = stored([window("main;f 3"), window("main;g 3", at=60)])
     compacted(store)
-    content, known = store.get(manifest.key_of(DAY)), manifest.read(store, DAY).manifest
+    content, known = store.get(manifest.key_of(DAY)), manifest.read(store, DAY).document
     assert known.blocks
     name = content.index(b'"check"') * 8
     for bit in range(len(content) * 8):
         if bit in range(name, name + 7 * 8):
             continue  # then nothing else has changed
         with pytest.raises(ManifestDamaged):
-            manifest.decode(flipped(content, bit), "k")
+            manifest.decode("k", flipped(content, bit))
 
 
 def test_a_manifest_without_a_checksum_is_one_of_an_older_version() -> None:
@@ -122,7 +122,7 @@ def test_a_manifest_without_a_checksum_is_one_of_an_older_version() -> None:
     compacted(store)
     written = json.loads(store.get(manifest.key_of(DAY)))
     del written["check"]
-    assert manifest.decode(json.dumps(written).encode(), "k") == manifest.read(store, DAY).manifest
+    assert manifest.decode("k", json.dumps(written).encode()) == manifest.read(store, DAY).document
 
 
 def test_what_was_damaged_on_its_way_is_read_once_more() -> None:
@@ -151,7 +151,7 @@ def test_a_damaged_table_of_a_block_is_named_and_does_without_or_is_left_out(par
     compacted(store)
     write_segment(store, [other])
     whole = told(store)
-    (block,) = manifest.read(store, DAY).manifest.blocks
+    (block,) = manifest.read(store, DAY).document.blocks
     assert part in block.parts
     damage(store, block.ref.key(part))
     with capture_logs() as logs:
@@ -180,7 +180,7 @@ def test_windows_that_a_damaged_block_may_have_are_not_put_into_another() -> Non
     twice, other = window("main;f 3"), window("main;g 2", at=7200)
     store, metrics = stored([twice]), Metrics()
     compacted(store)
-    (block,) = manifest.read(store, DAY).manifest.blocks
+    (block,) = manifest.read(store, DAY).document.blocks
     write_segment(store, [twice])
     late = write_segment(store, [other])
     damage(store, block.ref.key("profiles"))

@@ -15,6 +15,7 @@ from sidelight_collector.answers.export import ExportedProfile, export_folded
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.documents import Stored
 from sidelight_collector.storage.lifecycle.compaction import (
     Compaction,
     CompactionPolicy,
@@ -22,7 +23,7 @@ from sidelight_collector.storage.lifecycle.compaction import (
     is_day_complete,
     select_merge_inputs,
 )
-from sidelight_collector.storage.manifest import Block, Manifest, ManifestVersion
+from sidelight_collector.storage.manifest import Block, Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import (
     SegmentRef,
@@ -121,7 +122,7 @@ def test_segments_become_one_block_and_are_deleted_after_a_while() -> None:
     before, segments = told(store), keys(store, "v1/l0/")
     one = compaction(store, clock)
     one.run_once()
-    blocks = manifest.read(store, DAY).manifest.blocks
+    blocks = manifest.read(store, DAY).document.blocks
     assert [block.windows for block in blocks] == [12]
     assert keys(store, "v1/l0/") == segments
     assert told(store) == before
@@ -131,7 +132,7 @@ def test_segments_become_one_block_and_are_deleted_after_a_while() -> None:
     clock.wait(1)
     one.run_once()
     assert keys(store) == [manifest.key_of(DAY), *sorted(objects(blocks[0]))]
-    assert manifest.read(store, DAY).manifest == Manifest(blocks)
+    assert manifest.read(store, DAY).document == Manifest(blocks)
     assert told(store) == before
 
 
@@ -145,7 +146,7 @@ def test_it_works_on_every_kind_of_store(store: ObjectStore) -> None:
         assert told(store) == before
         clock.wait(RULES.deletion_delay_seconds)
     assert keys(store, "v1/l0/") == []
-    blocks = manifest.read(store, DAY).manifest.blocks
+    blocks = manifest.read(store, DAY).document.blocks
     assert sorted(keys(store, manifest.BLOCK_ROOT)) == sorted(
         key for block in blocks for key in objects(block)
     )
@@ -159,7 +160,7 @@ def test_what_comes_late_becomes_part_of_the_block_of_its_day() -> None:
     clock = Clock()
     one = compaction(store, clock)
     one.run_once()
-    (block,) = manifest.read(store, DAY).manifest.blocks
+    (block,) = manifest.read(store, DAY).document.blocks
     assert block.windows == 13
     assert b"main;late 2" in told(store).content
 
@@ -197,7 +198,7 @@ def test_whatever_goes_wrong_at_any_step_nothing_is_lost_or_counted_twice(fault:
         # Somebody else goes on, and in the end nothing is left over.
         settle(store)
         assert told(store) == expected, f"after step {step}"
-        of_day = manifest.read(store, DAY).manifest
+        of_day = manifest.read(store, DAY).document
         named = {block.ref.key_prefix for block in (*of_day.blocks, *of_day.live_rollups)}
         assert {key[: key.rfind("/") + 1] for key in keys(store)} == {manifest.ROOT, *named}, f"step {step}"
 
@@ -253,7 +254,7 @@ def test_a_block_that_was_deleted_before_it_was_committed_is_not_committed() -> 
             store.delete(key)
 
     steps = 0
-    while not manifest.read(store, DAY).manifest.blocks:
+    while not manifest.read(store, DAY).document.blocks:
         # Just before the block is looked at for the last time.
         racing = FaultyStore(store, steps, meanwhile=delete)
         compaction(racing, clock).run_once()
@@ -326,7 +327,7 @@ def test_a_damaged_manifest_stops_its_own_day_only() -> None:
     store.put(manifest.key_of(DAY), b"{")
     before = told(store)
     compaction(store, clock, metrics=metrics).run_once()
-    assert manifest.read(store, event_day(next_day.start_ns)).manifest.blocks
+    assert manifest.read(store, event_day(next_day.start_ns)).document.blocks
     assert told(store) == before
     assert metrics.registry.get_sample_value("sidelight_compaction_errors_total") == 1
 
@@ -359,7 +360,7 @@ def sized(rows: Sequence[int], root: str = "raw") -> list[tuple[SegmentRef, int]
 
 
 def day_of(blocks: Sequence[int] = (), segments: Sequence[int] = ()) -> DayInputs:
-    return DayInputs(DAY, ManifestVersion(Manifest(), None), sized(blocks), sized(segments, "l0"))
+    return DayInputs(DAY, Stored(Manifest(), None), sized(blocks), sized(segments, "l0"))
 
 
 def chosen(day: DayInputs, now: float, rules: CompactionPolicy) -> list[int]:
@@ -419,7 +420,7 @@ def test_it_stops_between_two_steps() -> None:
         return looks > 2
 
     compaction(store, clock, replace(RULES, min_segments=2, max_block_rows=16)).run_once(stopped)
-    assert len(manifest.read(store, DAY).manifest.blocks) <= 1
+    assert len(manifest.read(store, DAY).document.blocks) <= 1
 
 
 def test_a_store_that_fails_is_waited_for() -> None:
@@ -448,6 +449,6 @@ def test_blocks_keep_the_order_in_which_they_count() -> None:
     for one in first:
         write_segment(store, [one])
         compaction(store, clock, replace(RULES, min_segments=1, max_block_rows=2)).run_once()
-    order = [block.ref.min_start_ms for block in manifest.read(store, DAY).manifest.blocks]
+    order = [block.ref.min_start_ms for block in manifest.read(store, DAY).document.blocks]
     assert order == sorted(order)
-    assert isinstance(manifest.read(store, DAY).manifest.blocks[0], Block)
+    assert isinstance(manifest.read(store, DAY).document.blocks[0], Block)

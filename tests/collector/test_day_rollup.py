@@ -92,14 +92,14 @@ def rollups(store: ObjectStore) -> set[str]:
 
 
 def named(store: ObjectStore) -> set[str]:
-    return {rollup.ref.key_prefix for rollup in manifest.read(store, DAY).manifest.rollups}
+    return {rollup.ref.key_prefix for rollup in manifest.read(store, DAY).document.rollups}
 
 
 def replace_block(store: ObjectStore) -> None:
     version = manifest.read(store, DAY)
-    first, *others = version.manifest.blocks
+    first, *others = version.document.blocks
     new = rewrite_block(store, DAY, first, ["ads", "shop"], BLOCK_PARTS)
-    assert manifest.commit(store, DAY, version, replace(version.manifest, blocks=(new, *others)))
+    assert manifest.commit(store, DAY, version, replace(version.document, blocks=(new, *others)))
 
 
 class Replacing(MemoryStore):
@@ -146,7 +146,7 @@ def watched(store: ObjectStore) -> Watched:
 def test_it_changes_no_answer(
     segments: ObjectStore, closed: ObjectStore, selector: str, start: float, end: float
 ) -> None:
-    assert len(manifest.read(closed, DAY).manifest.blocks) > 3
+    assert len(manifest.read(closed, DAY).document.blocks) > 3
     assert answers(closed, selector, start, end) == answers(segments, selector, start, end)
     late = [window("main;late 9", at=200, service="shop", pod="shop-9"), *fleet()[40:44]]
     with_late = [stored(late, store=copied(store)) for store in (closed, segments)]

@@ -37,7 +37,7 @@ from sidelight_collector.query.select.observed_time import VersionSpan, list_ver
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.settings.collector import Settings
 from sidelight_collector.storage import lease
-from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore, StoreUnavailable
 from sidelight_collector.times import ObservedSpan
 from sidelight_model.selectors import Selector
 from tests.collector.deploy_world import DAY, HOUR, MINUTE, START, Asked, Looker, World, states
@@ -292,7 +292,7 @@ def test_what_cannot_be_read_is_left_out() -> None:
     looker.until(5 * MINUTE)
     looker.ends()
     content = world.store.get(deploy_repository.VERSIONS_KEY)
-    assert version_registry.decode_registry(content) is not None
+    assert version_registry.decode_registry("k", content).scanned_until > START
 
 
 def test_looks_double_until_the_last() -> None:
@@ -651,14 +651,14 @@ def test_the_rollout_of_an_earlier_arrival_is_not_that_of_a_later_one() -> None:
 
 def test_what_was_known_before_arrivals_were_told_apart_is_read() -> None:
     old = {"format": 1, "until": 30.0, "services": [["n", "shop", [["1", 10.0, 20.0], ["2", 15.0, 30.0]]]]}
-    read = version_registry.decode_registry(zstandard.compress(orjson.dumps(old)))
-    assert read is not None
+    read = version_registry.decode_registry("k", zstandard.compress(orjson.dumps(old)))
     assert read.services["n", "shop"]["1"] == version_registry.VersionRun(10.0, 20.0, 10.0)
     assert (
         read.find_end(create_deploy(("n", "shop", "2"), 15.0, "1", ObservedSpan(10, 15), None, RULES)) is None
     )
-    assert version_registry.decode_registry(version_registry.encode_registry(read)) == read
-    assert version_registry.decode_registry(zstandard.compress(orjson.dumps({**old, "format": 3}))) is None
+    assert version_registry.decode_registry("k", version_registry.encode_registry(read)) == read
+    with pytest.raises(ObjectDamaged, match="format 3"):
+        version_registry.decode_registry("k", zstandard.compress(orjson.dumps({**old, "format": 3})))
 
 
 def test_a_run_is_cut_where_a_version_pauses_for_so_long() -> None:

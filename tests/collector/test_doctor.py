@@ -66,7 +66,7 @@ def test_a_store_after_heavy_compaction_has_no_findings(store: ObjectStore, rows
     assert told(report) == []
     assert report.findings.is_healthy
     assert (report.format, report.conditional_writes, report.days, report.segments) == (1, True, 1, 1)
-    assert report.blocks == (1 if rows == 1_000_000 else len(manifest.read(store, DAY).manifest.blocks))
+    assert report.blocks == (1 if rows == 1_000_000 else len(manifest.read(store, DAY).document.blocks))
     assert report.objects == len(list(store.list("v1/")))
     assert sum(service.windows for service in report.services) == 292
     inside = [entry.size for entry in store.list("v1/") if entry.key.endswith(".parquet")]

@@ -143,14 +143,14 @@ def test_what_is_added_up_is_restored_in_every_kind_of_store(store: ObjectStore)
 def restored(store: ObjectStore, part: SegmentPart) -> None:
     """Lose a table of a block and have it made anew."""
     whole(store, rows=300)
-    (one, *others) = manifest.read(store, DAY).manifest.blocks
+    (one, *others) = manifest.read(store, DAY).document.blocks
     if part not in one.parts:
         (one, *others) = (each for each in (one, *others) if part in each.parts)
     store.delete(one.ref.key(part))
     report = mended(store)
     assert told(report) == []
     assert done(report) == [one.ref.key_prefix]
-    after = manifest.read(store, DAY).manifest
+    after = manifest.read(store, DAY).document
     assert one.ref.key_prefix in after.tombstones
     assert one.ref.key_prefix not in {each.ref.key_prefix for each in after.blocks}
     assert {each.windows for each in after.blocks} >= {each.windows for each in others}
@@ -201,7 +201,7 @@ def test_a_block_of_which_nothing_is_left_is_forgotten_only_when_told_to(
     report = mended(store, forget_lost=True)
     assert done(report) == [first.ref.key_prefix]
     assert told(report) == []
-    assert manifest.read(store, DAY).manifest == Manifest((), frozenset({first.ref.key_prefix}))
+    assert manifest.read(store, DAY).document == Manifest((), frozenset({first.ref.key_prefix}))
 
 
 def test_a_damaged_object_is_not_lost() -> None:
@@ -251,7 +251,7 @@ def test_a_table_that_no_manifest_names_is_deleted(directory: DirectoryStore, tm
 def test_a_manifest_is_made_of_blocks_that_took_the_place_of_others(directory: DirectoryStore) -> None:
     """What the lost manifest said was gone is gone again: all its windows are in other blocks."""
     whole(directory, rows=300)
-    blocks = manifest.read(directory, DAY).manifest.blocks
+    blocks = manifest.read(directory, DAY).document.blocks
     assert len(blocks) > 2
     made = write_block(directory, DAY, [each.ref for each in blocks[:2]], all_rollups=True)
     assert made
@@ -259,7 +259,7 @@ def test_a_manifest_is_made_of_blocks_that_took_the_place_of_others(directory: D
     report = mended(directory)
     assert done(report) == [KEY]
     assert told(report) == []
-    after = manifest.read(directory, DAY).manifest
+    after = manifest.read(directory, DAY).document
     assert {each.ref for each in after.blocks} == {made.ref, *(each.ref for each in blocks[2:])}
     assert after.tombstones == {each.ref.key_prefix for each in blocks[:2]}
     assert all_answers(directory) == whole_answers(300)
@@ -301,7 +301,7 @@ def test_a_block_whose_windows_are_gone_is_taken_only_if_it_is_alone(*, others: 
 
 def test_a_manifest_is_made_of_blocks_of_services_that_are_kept_for_other_times() -> None:
     store = rotated(whole(), Resolution.HOUR, Resolution.DAY)
-    before = manifest.read(store, DAY).manifest
+    before = manifest.read(store, DAY).document
     services = {each.services: set(each.parts) for each in before.blocks}
     hours, days = {"stacks", "hours", "sums", "daily"}, {"stacks", "hours", "daily"}
     assert services == {("shop",): hours, ("ads",): days}
@@ -313,7 +313,7 @@ def test_a_manifest_is_made_of_blocks_of_services_that_are_kept_for_other_times(
     report = mended(store)
     assert done(report) == [KEY]
     assert told(report) == []
-    after = manifest.read(store, DAY).manifest
+    after = manifest.read(store, DAY).document
     assert {each.ref for each in after.blocks} == {each.ref for each in before.blocks}
     assert by_the_hour(store) == expected
 
@@ -409,7 +409,7 @@ def test_a_block_that_a_collector_compacts_meanwhile_is_left_to_it() -> None:
         report = examined(faulty, repair=True)
         if faulty.made <= at:
             break
-        blocks = manifest.read(store, DAY).manifest.blocks
+        blocks = manifest.read(store, DAY).document.blocks
         assert [each.windows for each in blocks] == [old.windows]
         outcomes.add(blocks == (made,))
         assert FindingKind.OBJECT_MISSING not in {kind for _, kind, _ in told(report)}

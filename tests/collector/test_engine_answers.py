@@ -62,7 +62,7 @@ def mixed(store: ObjectStore) -> None:
     )
     stored(*(windows[at : at + 5] for at in range(half - 10, len(windows), 5)), store=store)
     (day,) = manifest.list_days(store)
-    assert any("sums" in block.parts for block in manifest.read(store, day).manifest.blocks)
+    assert any("sums" in block.parts for block in manifest.read(store, day).document.blocks)
 
 
 def table(

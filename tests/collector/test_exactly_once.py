@@ -110,7 +110,7 @@ async def test_a_window_that_comes_again_after_retention_by_size_is_refused(
         assert (await collector.post(encode_windows(windows))).status == 200
         compact(store)
         retain(store, bytes_of_blocks(store) - 1)
-        known = manifest.read(store, event_day(windows[0].start_ns)).manifest
+        known = manifest.read(store, event_day(windows[0].start_ns)).document
         assert [block.ref.is_raw for block in known.blocks] == [False]
         for again in (windows[:1], [late]):
             answer = await collector.post(encode_windows(again))
@@ -148,11 +148,11 @@ def test_retention_waits_until_compaction_has_merged_what_was_acknowledged(make_
     write_segment(store, [window, late := make_window("main 5", start_ns=day + HOUR_NS)])
     for _ in range(2):
         retain(store, bytes_of_blocks(store) + bytes_of_blocks(store, "v1/l0/") - 1)
-        known = manifest.read(store, event_day(day)).manifest
+        known = manifest.read(store, event_day(day)).document
         assert (known.state, [block.ref.is_raw for block in known.blocks]) == (DayState.CLOSING, [True])
     compact(store)
     retain(store, bytes_of_blocks(store) - 1)
-    known = manifest.read(store, event_day(day)).manifest
+    known = manifest.read(store, event_day(day)).document
     assert known.state is DayState.CLOSED
     assert sum(block.windows for block in known.blocks) == 3
     # Ingest that lost the race has committed a segment, but did not acknowledge it.

@@ -183,7 +183,7 @@ def test_a_store_that_fails_a_lease_never_stops_compaction(fault: Fault) -> None
         if failing.made <= steps:
             break
         one.look()  # a store that fails more than a lease ends the look
-        assert {day for day in manifest.list_days(store) if manifest.read(store, day).manifest.blocks} == {
+        assert {day for day in manifest.list_days(store) if manifest.read(store, day).document.blocks} == {
             DAY + timedelta(days=at) for at in range(RACED_DAYS)
         }, f"step {steps}"
         one.look()

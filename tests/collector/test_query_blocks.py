@@ -175,7 +175,7 @@ def test_no_answer_changes_when_segments_become_blocks(
 ) -> None:
     blocked = compacted(stored(*segments), CompactionPolicy(min_segments=4, max_block_rows=rows))
     (day,) = manifest.list_days(blocked)
-    of_day = manifest.read(blocked, day).manifest
+    of_day = manifest.read(blocked, day).document
     assert any("sums" in block.parts for block in of_day.blocks)
     assert of_day.live_rollups
     for one, answer in expected.items():

@@ -85,7 +85,7 @@ class Collector:
             self.compaction.run_once()
             self.retention.run_once(self.now)
         self.compaction.run_once()
-        return list(manifest.read(self.store, FIRST).manifest.blocks)
+        return list(manifest.read(self.store, FIRST).document.blocks)
 
 
 def tables(store: ObjectStore, day: date = FIRST) -> set[str]:
@@ -240,7 +240,7 @@ def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
     days = [FIRST + timedelta(days=day) for day in range(4)]
 
     def whole(collector: Collector) -> int:
-        known = [manifest.read(collector.store, day).manifest for day in days]
+        known = [manifest.read(collector.store, day).document for day in days]
         return sum(block.bytes for one in known for block in (*one.blocks, *one.live_rollups))
 
     def levels(most_bytes: int) -> list[Resolution | None]:
@@ -249,11 +249,11 @@ def test_the_oldest_windows_go_first_when_there_are_too_many_bytes() -> None:
         )
         collector.look(4)
         assert whole(collector) <= most_bytes
-        found = [manifest.read(collector.store, day).manifest.blocks for day in days]
+        found = [manifest.read(collector.store, day).document.blocks for day in days]
         return [resolution_of(blocks[0]) if blocks else None for blocks in found]
 
     size = whole(everything)
-    (block,) = manifest.read(everything.store, FIRST).manifest.blocks
+    (block,) = manifest.read(everything.store, FIRST).document.blocks
     raw = block.parts["profiles"] + block.parts["samples"]
     # Rollups of windows go with the windows.
     rollups = sum(entry.size for entry in everything.store.list(manifest.ROLLUP_ROOT))
@@ -294,7 +294,7 @@ def test_a_pin_of_all_services_holds_against_size_too() -> None:
     collector = Collector(stored(some_days(2)), RetentionPolicy(RetentionDays(99, 99, 99), {}, 1))
     add_pin(collector.store, Pin("all", START_NS / 1e9, START_NS / 1e9 + 1, "", "", 0))
     assert [resolution_of(block) for block in collector.look(20)] == [Resolution.WINDOW]
-    assert manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks == ()
+    assert manifest.read(collector.store, FIRST + timedelta(days=1)).document.blocks == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"format": 2}', b'{"format": 1, "from": "x"}', b"\xff"])
@@ -403,7 +403,7 @@ def test_a_damaged_manifest_leaves_its_day_as_it_is() -> None:
     collector.days = 4
     collector.retention.run_once(collector.now)
     assert (
-        resolution_of(manifest.read(collector.store, FIRST + timedelta(days=1)).manifest.blocks[0])
+        resolution_of(manifest.read(collector.store, FIRST + timedelta(days=1)).document.blocks[0])
         is Resolution.HOUR
     )
     collector.store.put(key, content)

@@ -88,7 +88,7 @@ def current(store: ObjectStore) -> None:
         store.put(stray, store.get(gone.key(part)))
     (day,) = manifest.list_days(store)
     base = manifest.read(store, day)
-    told = replace(base.manifest, tombstones=base.manifest.tombstones | {gone.key_prefix})
+    told = replace(base.document, tombstones=base.document.tombstones | {gone.key_prefix})
     assert manifest.commit(store, day, base, told)
 
 

@@ -63,7 +63,7 @@ def compacted(policy: CompactionPolicy, *batches: list[Window]) -> MemoryStore:
 
 
 def blocks_of(store: ObjectStore) -> tuple[Block, ...]:
-    return manifest.read(store, event_day(MIDNIGHT_NS)).manifest.blocks
+    return manifest.read(store, event_day(MIDNIGHT_NS)).document.blocks
 
 
 def test_a_cut_depends_only_on_names_and_fits_the_limit() -> None:

@@ -196,7 +196,7 @@ def test_a_manifest_is_the_same_bytes_for_the_same_blocks_and_is_read_back() -> 
     assert block.drop_parts(["profiles"]).ref.parts == {"stacks", "samples"}
     assert (block.bytes, old.bytes) == (24, 5)
     whole = Manifest((block, old), frozenset([places[1].key_prefix, places[0].key("samples")]))
-    assert manifest.decode(whole.encode(), "key") == whole
+    assert manifest.decode("key", whole.encode()) == whole
     assert json.loads(whole.encode())["format"] == 1
 
 

@@ -84,7 +84,7 @@ def test_a_store_of_format_1_with_blocks_is_read(tmp_path: Path) -> None:
     store = DirectoryStore(Path(shutil.copytree(GOLDEN / "store-1-blocks", tmp_path / "store")))
     windows = decode_windows((GOLDEN / "window-1-blocks.folded").read_bytes())
     assert verify_store(store).format == 1
-    known = manifest.read(store, event_day(windows[0].start_ns)).manifest
+    known = manifest.read(store, event_day(windows[0].start_ns)).document
     (block,) = known.blocks
     assert (block.services, block.windows, block.rows) == (("ads", "shop"), 12, 24)
     assert set(block.parts) == {*SEGMENT_PARTS, "sums"}
@@ -107,7 +107,7 @@ def test_a_store_of_format_1_with_every_level_is_read(tmp_path: Path) -> None:
     windows = decode_windows((GOLDEN / "window-1-levels.folded").read_bytes())
     assert verify_store(store).format == 1
     days = manifest.list_days(store)
-    blocks = [block for day in days for block in manifest.read(store, day).manifest.blocks]
+    blocks = [block for day in days for block in manifest.read(store, day).document.blocks]
     assert [resolution_of(block) for block in blocks] == [Resolution.DAY, Resolution.HOUR, Resolution.WINDOW]
     for block in blocks:
         for part in block.parts:
@@ -158,7 +158,7 @@ def test_windows_of_both_formats_are_merged_into_one_block(tmp_path: Path) -> No
     policy = CompactionPolicy(min_segments=2, deletion_delay_seconds=1e9)
     later = (old[0].start_ns + 2 * DAY_NS) / 10**9
     Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: later).run_once()
-    (block,) = manifest.read(store, event_day(old[0].start_ns)).manifest.blocks
+    (block,) = manifest.read(store, event_day(old[0].start_ns)).document.blocks
     assert block.windows == len(old) + len(new)
     lacking = {True: Counts(), False: Counts()}
     for row in read_segment(store, block.ref, "hours").to_pylist():

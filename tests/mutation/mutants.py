@@ -8,7 +8,7 @@ from typing import Final
 _COLLECTOR: Final = "collector/sidelight_collector"
 _SEGMENTS: Final = f"{_COLLECTOR}/storage/segments.py"
 _OBJECTS: Final = f"{_COLLECTOR}/storage/objects.py"
-_MANIFEST: Final = f"{_COLLECTOR}/storage/manifest.py"
+_DOCUMENTS: Final = f"{_COLLECTOR}/storage/documents.py"
 _BLOCKS: Final = f"{_COLLECTOR}/storage/blocks.py"
 _COMPACTION: Final = f"{_COLLECTOR}/storage/lifecycle/compaction.py"
 _RETENTION: Final = f"{_COLLECTOR}/storage/lifecycle/retention.py"
@@ -69,9 +69,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "lost-update",
-        _MANIFEST,
-        "store.put(key_of(day), content, if_match=base.etag)",
-        "store.put(key_of(day), content)",
+        _DOCUMENTS,
+        "self._store.put(key, content, if_absent=etag is None, if_match=etag)",
+        "self._store.put(key, content, if_absent=etag is None)",
         "a manifest is replaced without a condition",
     ),
     Mutant(

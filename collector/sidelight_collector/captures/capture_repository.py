@@ -30,9 +30,10 @@ from sidelight_collector.captures.capture_codec import (
     encode_part,
 )
 from sidelight_collector.decompress import decompress_body
-from sidelight_collector.storage.documents import READ_CONCURRENCY, DocumentStore
+from sidelight_collector.storage.documents import READ_CONCURRENCY, DocumentCollection
 from sidelight_collector.storage.objects import (
     ObjectEntry,
+    ObjectExists,
     ObjectMissing,
     ObjectStore,
 )
@@ -110,7 +111,7 @@ class CaptureRepository:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._captures = DocumentStore(
+        self._captures = DocumentCollection(
             store,
             encode_capture,
             decode_capture,
@@ -118,7 +119,7 @@ class CaptureRepository:
             cache_bytes=CACHE_BYTES,
             measure=lambda _, size: size * MEMORY_BYTES_PER_JSON_BYTE,
         )
-        self._parts = DocumentStore(store, encode_part, decode_part, name="capture-parts")
+        self._parts = DocumentCollection(store, encode_part, decode_part, name="capture-parts")
         self.agents = AgentRepository(store, self._captures.load_contents)
 
     def close(self) -> None:
@@ -128,7 +129,9 @@ class CaptureRepository:
 
     def create(self, capture: Capture) -> None:
         """Write a new capture. Raises ObjectExists."""
-        self._captures.create(_state_key(capture.id), capture)
+        key = _state_key(capture.id)
+        if self._captures.commit(key, capture, None) is None:
+            raise ObjectExists(key)
 
     def get(self, capture_id: str) -> Capture:
         """Return a capture.
@@ -161,9 +164,9 @@ class CaptureRepository:
         except ObjectMissing:
             raise CaptureNotFound(capture_id) from None
 
-    def put_part(self, capture_id: str, part: CapturePart) -> bool:
-        """Write a report of a sidecar; return False if a later one is stored."""
-        return self._parts.upsert(
+    def put_part(self, capture_id: str, part: CapturePart) -> None:
+        """Write a report of a sidecar, unless a later one is stored."""
+        self._parts.upsert(
             f"{ROOT}{capture_id}/parts/{part.agent}.json",
             lambda stored: part if is_newer_report(stored, part) else None,
         )

@@ -27,19 +27,14 @@ from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.deploys.rollout_matching import RolloutMatcher
 from sidelight_collector.deploys.version_admission import VersionAdmission
 from sidelight_collector.deploys.version_discovery import split_range
-from sidelight_collector.deploys.version_registry import (
-    VersionArrival,
-    VersionRegistry,
-    decode_registry,
-    encode_registry,
-)
+from sidelight_collector.deploys.version_registry import VersionArrival, VersionRegistry
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout, RunningVersion
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.select.observed_time import list_version_spans
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.lease import ShouldStop
-from sidelight_collector.storage.objects import ObjectChanged, ObjectDamaged, ObjectExists
+from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.errors import SidelightError
 from sidelight_model.selectors import Selector
@@ -116,12 +111,10 @@ class DeployDetector:
         """
         if self.registry is not None:
             return False
-        stored = self._repository.get_versions()
-        registry = decode_registry(stored[0]) if stored else VersionRegistry()
-        if registry is None:
+        stored = self._repository.find_versions()
+        if stored.document is None and stored.etag is not None:
             _log.warning("the registry of versions cannot be read: it is built again")
-            registry = VersionRegistry()
-        self.registry, self._etag = registry, stored[1] if stored else None
+        self.registry, self._etag = stored.document or VersionRegistry(), stored.etag
         return True
 
     def detect(self, should_stop: ShouldStop) -> Iterator[Deploy]:
@@ -223,10 +216,8 @@ class DeployDetector:
         if not is_new and now - self._written_at < REGISTRY_WRITE_SECONDS:
             return
         registry.drop_unseen(self._clock() - self._retention_seconds)
-        try:
-            self._etag = self._repository.put_versions(encode_registry(registry), self._etag)
-        except (ObjectChanged, ObjectExists):
+        if committed := self._repository.commit_versions(registry, self._etag):
+            self._etag, self._written_at = committed.etag, now
+        else:
             # Another process wrote it: it is read again next time. The new deploys are stored already.
             self.reset()
-            return
-        self._written_at = now

@@ -18,12 +18,9 @@ from typing import Final
 
 from sidelight_collector.deploys.deploy import DEPLOY_ID_PATTERN, Deploy, build_service_prefix
 from sidelight_collector.deploys.deploy_codec import decode_deploy, encode_deploy
-from sidelight_collector.storage.documents import DocumentStore
-from sidelight_collector.storage.objects import (
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-)
+from sidelight_collector.deploys.version_registry import VersionRegistry, decode_registry, encode_registry
+from sidelight_collector.storage.documents import DocumentCollection, DocumentStore, Stored
+from sidelight_collector.storage.objects import ObjectMissing, ObjectStore
 from sidelight_model.errors import Reason, SidelightError
 
 ROOT: Final = "v1/deploys/"
@@ -58,7 +55,7 @@ class DeployRepository:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._deploys = DocumentStore(
+        self._deploys = DocumentCollection(
             store,
             encode_deploy,
             decode_deploy,
@@ -67,6 +64,7 @@ class DeployRepository:
             measure=lambda deploy, _: DEPLOY_MEMORY_BYTES + ANALYSIS_MEMORY_BYTES * len(deploy.analyses),
             summarize=lambda deploy: replace(deploy, verdict=None),
         )
+        self._versions = DocumentStore(store, encode_registry, decode_registry)
 
     def close(self) -> None:
         """Stop the reading threads."""
@@ -74,11 +72,7 @@ class DeployRepository:
 
     def create(self, deploy: Deploy) -> bool:
         """Write a new deploy; return False if there is one with its id already."""
-        try:
-            self._deploys.create(build_deploy_key(deploy.id), deploy)
-        except ObjectExists:
-            return False
-        return True
+        return self._deploys.commit(build_deploy_key(deploy.id), deploy, None) is not None
 
     def get(self, deploy_id: str) -> Deploy:
         """Return a deploy.
@@ -164,19 +158,13 @@ class DeployRepository:
             self._store.delete(key)
         return len(keys)
 
-    def get_versions(self) -> tuple[bytes, str] | None:
-        """Return the encoded registry of versions and its etag; None if there is none."""
-        try:
-            return self._store.get_with_etag(VERSIONS_KEY)
-        except ObjectMissing:
-            return None
+    def find_versions(self) -> Stored[VersionRegistry | None]:
+        """Return the registry of versions; no document if it is missing or damaged."""
+        return self._versions.find(VERSIONS_KEY)
 
-    def put_versions(self, content: bytes, etag: str | None) -> str:
-        """Replace the registry of versions if it is unchanged; return its new etag.
-
-        Raises ObjectChanged and ObjectExists.
-        """
-        return self._store.put(VERSIONS_KEY, content, if_absent=etag is None, if_match=etag)
+    def commit_versions(self, registry: VersionRegistry, etag: str | None) -> Stored[VersionRegistry] | None:
+        """Replace the registry of versions; None if another process was faster."""
+        return self._versions.commit(VERSIONS_KEY, registry, etag)
 
     def _iter_range(self, start: float, until: float, service: str) -> Iterator[Deploy]:
         for day in self.list_days():

@@ -22,6 +22,8 @@ import zstandard
 from sidelight_collector.decompress import decompress_body
 from sidelight_collector.deploys.deploy import Deploy, DeployEnd, FinishReason
 from sidelight_collector.query.select.observed_time import VersionSpan, find_previous_version
+from sidelight_collector.storage.documents import parse_document
+from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_collector.times import ObservedSpan
 from sidelight_model.errors import SidelightError
 
@@ -205,15 +207,13 @@ def encode_registry(registry: VersionRegistry) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(orjson.dumps(document))
 
 
-def decode_registry(content: bytes) -> VersionRegistry | None:
-    """Decode a stored registry; None if it cannot be read."""
+def decode_registry(key: str, content: bytes) -> VersionRegistry:
+    """Decode a stored registry. Raises ObjectDamaged."""
     try:
-        document: Any = orjson.loads(decompress_body(content, "zstd", MAX_BYTES))
-        if document["format"] not in (1, FORMAT):
-            return None
+        document = parse_document(key, decompress_body(content, "zstd", MAX_BYTES), FORMAT)
         return VersionRegistry(float(document["until"]), dict(_parse_services(document["services"])))
-    except (SidelightError, ValueError, KeyError, TypeError):
-        return None
+    except (SidelightError, ValueError, KeyError, TypeError) as error:
+        raise ObjectDamaged(key, f"{type(error).__name__}: {error}") from error
 
 
 def _parse_services(rows: Any) -> Iterator[tuple[ServiceKey, dict[str, VersionRun]]]:

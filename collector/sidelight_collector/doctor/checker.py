@@ -285,7 +285,7 @@ def _check_directory(store: ObjectStore) -> list[StoreFinding]:
 def _check_pins(store: ObjectStore, store_survey: StoreSurvey) -> Iterator[StoreFinding]:
     for key in store_survey.pins:
         try:
-            pins.decode(store.get(key), key, "")
+            pins.decode(key, store.get(key))
         except ObjectMissing:
             continue
         except (pins.PinDamaged, StoreIncompatible) as problem:

@@ -24,7 +24,8 @@ from sidelight_collector.doctor.layout import DayObjects, PartEntries
 from sidelight_collector.doctor.object_reader import TableContents, hash_window_id, read_contents
 from sidelight_collector.doctor.store_checks import check_block, check_segment
 from sidelight_collector.storage import manifest, segments
-from sidelight_collector.storage.manifest import Block, ManifestDamaged, ManifestVersion
+from sidelight_collector.storage.documents import Stored
+from sidelight_collector.storage.manifest import Block, Manifest, ManifestDamaged
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreIncompatible
 from sidelight_collector.storage.segments import SegmentRef, read_segment
 from sidelight_collector.storage.tables import SEGMENT_PARTS, SegmentPart
@@ -61,7 +62,7 @@ class DayCheckResult:
     """
 
     day: date
-    version: ManifestVersion | None = None
+    version: Stored[Manifest] | None = None
     findings: list[StoreFinding] = field(default_factory=list)
     usage: dict[str, StorageUsage] = field(default_factory=dict)
     hours: dict[str, set[int]] = field(default_factory=dict)
@@ -128,7 +129,7 @@ class _DayCheck:
         result.findings += self._check_duplicates()
         return result
 
-    def _read_manifest(self) -> tuple[ManifestVersion | None, list[StoreFinding]]:
+    def _read_manifest(self) -> tuple[Stored[Manifest] | None, list[StoreFinding]]:
         key = manifest.key_of(self._result.day)
         try:
             return manifest.read(self._store, self._result.day), []
@@ -161,9 +162,9 @@ class _DayCheck:
             make_error(FindingKind.MANIFEST_MISSING, manifest.key_of(self._result.day), message, hint)
         )
 
-    def _check_blocks(self, version: ManifestVersion, day_objects: DayObjects) -> None:
-        result, tombstones = self._result, version.manifest.tombstones
-        for block in version.manifest.blocks:
+    def _check_blocks(self, version: Stored[Manifest], day_objects: DayObjects) -> None:
+        result, tombstones = self._result, version.document.tombstones
+        for block in version.document.blocks:
             stored = day_objects.blocks.get(block.ref.key_prefix, {})
             contents = self._read_tables(block.ref, tuple(block.parts), stored)
             block_check = check_block(block, stored, contents)
@@ -177,7 +178,7 @@ class _DayCheck:
             for part, entry in stored.items():
                 if part not in block.parts and entry.key not in tombstones:
                     self._add_orphan(entry.key, entry.modified)
-        for rollup in version.manifest.live_rollups:
+        for rollup in version.document.live_rollups:
             stored = day_objects.rollups.get(rollup.ref.key_prefix, {})
             contents = self._read_tables(rollup.ref, tuple(rollup.parts), stored)
             if findings := check_block(rollup, stored, contents).findings:
@@ -187,7 +188,7 @@ class _DayCheck:
                     for finding in findings
                 ]
             add_usage(result.usage, stored, contents and replace(contents, windows={}), rollup.services, 0)
-        named = (*version.manifest.blocks, *version.manifest.live_rollups)
+        named = (*version.document.blocks, *version.document.live_rollups)
         named_prefixes = {block.ref.key_prefix for block in named}
         for prefix, tables in (day_objects.blocks | day_objects.rollups).items():
             if prefix not in tombstones and prefix not in named_prefixes:
@@ -205,12 +206,12 @@ class _DayCheck:
         hint = "--repair deletes it. Collectors do so by themselves: see that one compacts, and its log."
         self._result.findings.append(make_warning(FindingKind.ORPHANED_OBJECT, key, what, hint))
 
-    def _check_overdue(self, version: ManifestVersion, day_objects: DayObjects) -> None:
+    def _check_overdue(self, version: Stored[Manifest], day_objects: DayObjects) -> None:
         """Report objects with a tombstone that were not deleted in time.
 
         A tombstone is at least as old as the manifest.
         """
-        tombstones = version.manifest.tombstones
+        tombstones = version.document.tombstones
         folders = (*day_objects.segments.values(), *day_objects.blocks.values())
         stored_keys = {
             *day_objects.segments,
@@ -236,8 +237,8 @@ class _DayCheck:
             make_warning(FindingKind.DELETION_OVERDUE, manifest.key_of(self._result.day), message, hint)
         )
 
-    def _check_segments(self, version: ManifestVersion | None, day_objects: DayObjects) -> None:
-        tombstones = version.manifest.tombstones if version else frozenset()
+    def _check_segments(self, version: Stored[Manifest] | None, day_objects: DayObjects) -> None:
+        tombstones = version.document.tombstones if version else frozenset()
         for prefix, tables in day_objects.segments.items():
             if prefix in tombstones:
                 continue

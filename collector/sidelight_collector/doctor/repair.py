@@ -21,7 +21,8 @@ from sidelight_collector.doctor.day_check import DayCheckOptions, DayCheckResult
 from sidelight_collector.doctor.object_reader import TableContents, read_contents
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.blocks import InputUnreadable, write_block
-from sidelight_collector.storage.manifest import Block, Manifest, ManifestDamaged, ManifestVersion
+from sidelight_collector.storage.documents import Stored
+from sidelight_collector.storage.manifest import Block, Manifest, ManifestDamaged
 from sidelight_collector.storage.objects import (
     ObjectChanged,
     ObjectEntry,
@@ -86,7 +87,7 @@ def _commit_change(
     """Commit a changed manifest; None if `change` returns None or no try succeeds."""
     for _ in range(MAX_COMMIT_ATTEMPTS):
         version = manifest.read(store, day)
-        changed = change(version.manifest)
+        changed = change(version.document)
         if changed is None or manifest.commit(store, day, version, changed):
             return changed
     return None
@@ -170,7 +171,7 @@ def _delete_orphan(
     store: ObjectStore, day: date, key: str, options: DayCheckOptions
 ) -> Iterator[RepairAction]:
     version = manifest.read(store, day)
-    if version.etag is None or _is_named(version.manifest, key):
+    if version.etag is None or _is_named(version.document, key):
         return
     entries = list(store.list(key))
     if entries and all(options.is_old(entry.modified) for entry in entries):
@@ -220,7 +221,7 @@ def _rebuild_manifest(store: ObjectStore, day: date) -> RepairAction:
             return RepairAction(key, "left alone: somebody has written it meanwhile", done=False)
     try:
         rebuilt = _build_manifest(store, day)
-        committed = manifest.commit(store, day, ManifestVersion(Manifest(), etag), rebuilt)
+        committed = manifest.commit(store, day, Stored(Manifest(), etag), rebuilt)
     except _CannotRebuild as entangled:
         return RepairAction(key, f"not rebuilt: {entangled}", done=False)
     except (ObjectChanged, ObjectExists):

@@ -242,7 +242,7 @@ class SegmentWriter:
         if day >= event_day(self._wall_clock_ns()):
             return  # retention takes only days that are over
         try:
-            takes_windows = manifest.read(self._store, day).manifest.takes_windows
+            takes_windows = manifest.read(self._store, day).document.takes_windows
         except (manifest.ManifestDamaged, StoreIncompatible):
             return
         if not takes_windows:

@@ -20,8 +20,8 @@ from typing import Any, Final
 import orjson
 
 from sidelight_collector.notes.note import NOTE_ID_PATTERN, Note, NoteRequest, digest_label
-from sidelight_collector.storage.documents import DocumentStore, parse_document
-from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectMissing, ObjectStore
+from sidelight_collector.storage.documents import DocumentCollection, parse_document
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectMissing, ObjectStore
 from sidelight_model.errors import Reason, SidelightError
 
 ROOT: Final = "v1/notes/"
@@ -65,7 +65,7 @@ class NoteRepository:
     def __init__(self, store: ObjectStore, policy: NotePolicy) -> None:
         self._store = store
         self._policy = policy
-        self._documents: DocumentStore[NoteDocument] = DocumentStore(
+        self._documents: DocumentCollection[NoteDocument] = DocumentCollection(
             store, encode_notes, decode_notes, name="notes", cache_bytes=CACHE_BYTES
         )
 
@@ -116,9 +116,7 @@ class NoteRepository:
         try:
             self._documents.update(key, add)
         except ObjectMissing:
-            try:
-                self._documents.create(key, add(()))
-            except ObjectExists:  # another collector was faster
+            if self._documents.commit(key, add(()), None) is None:  # another collector was faster
                 self._documents.update(key, add)
         return note
 

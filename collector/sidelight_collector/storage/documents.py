@@ -21,7 +21,6 @@ from sidelight_collector.storage.objects import (
     ObjectStore,
     StoreUnavailable,
 )
-from sidelight_model.errors import SidelightError
 
 MAX_ATTEMPTS: Final = 20
 """Attempts to change a document while other writers are faster."""
@@ -30,22 +29,99 @@ READ_CONCURRENCY: Final = 8
 _log = structlog.get_logger()
 
 Document = TypeVar("Document")
+Current = TypeVar("Current")
+"""What `change` gets: a document, or one that may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[Document]):
-    """A document as it was read, with its etag."""
+    """A document as it was read or written, with its encoded size in bytes.
+
+    `etag` is None if the store has no such document.
+    """
 
     document: Document
-    etag: str
+    etag: str | None
+    size: int = 0
 
 
 class DocumentStore(Generic[Document]):
     """Documents of one kind in a store; safe to use from many threads.
 
-    All calls block. `decode` takes a key and the content, and raises ObjectDamaged. Listed documents are
-    cached, up to `cache_bytes` of memory, as what `summarize` leaves of them; `measure` estimates the
-    memory of one from the document and its encoded bytes.
+    All calls block. `decode` takes a key and the content, and raises ObjectDamaged.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        encode: Callable[[Document], bytes],
+        decode: Callable[[str, bytes], Document],
+    ) -> None:
+        self._store = store
+        self._encode = encode
+        self._decode = decode
+
+    def load(self, key: str) -> Stored[Document]:
+        """Read one document. Raises ObjectMissing, ObjectDamaged."""
+        content, etag = self._store.get_with_etag(key)
+        return Stored(self._decode(key, content), etag, len(content))
+
+    def find(self, key: str) -> Stored[Document | None]:
+        """As `load`, but the document is None if it is missing or damaged."""
+        try:
+            content, etag = self._store.get_with_etag(key)
+        except ObjectMissing:
+            return Stored(None, None)
+        with suppress(ObjectDamaged):
+            return Stored(self._decode(key, content), etag, len(content))
+        return Stored(None, etag, len(content))
+
+    def commit(self, key: str, document: Document, etag: str | None) -> Stored[Document] | None:
+        """Replace the document that has this etag; None if another writer was faster.
+
+        Without an etag, create it. If the network loses the response, the result may be None although the
+        commit succeeded.
+        """
+        content = self._encode(document)
+        try:
+            written = self._store.put(key, content, if_absent=etag is None, if_match=etag)
+        except (ObjectExists, ObjectChanged):
+            return None
+        return Stored(document, written, len(content))
+
+    def update(self, key: str, change: Callable[[Document], Document | None]) -> Document:
+        """Replace a document by what `change` makes of it, and return it.
+
+        `change` returns None to leave the document as it is, and is called again after a faster writer.
+        Raises ObjectMissing, ObjectDamaged, and StoreUnavailable after MAX_ATTEMPTS.
+        """
+        return self._change(key, self.load, change)
+
+    def upsert(self, key: str, change: Callable[[Document | None], Document | None]) -> Document | None:
+        """As `update`, but `change` gets None for a document that is missing or damaged."""
+        return self._change(key, self.find, change)
+
+    def _change(
+        self,
+        key: str,
+        read: Callable[[str], Stored[Current]],
+        change: Callable[[Current], Document | None],
+    ) -> Current | Document:
+        for _ in range(MAX_ATTEMPTS):
+            stored = read(key)
+            changed = change(stored.document)
+            if changed is None:
+                return stored.document
+            if self.commit(key, changed, stored.etag):
+                return changed
+        raise StoreUnavailable(f"{key} is being changed by other collectors", hint="Try again.")
+
+
+class DocumentCollection(DocumentStore[Document]):
+    """Documents that are also read by listing, in several threads.
+
+    Listed documents are cached, up to `cache_bytes` of memory, as what `summarize` leaves of them; `measure`
+    estimates the memory of one from the document and its encoded bytes.
     """
 
     def __init__(
@@ -59,9 +135,7 @@ class DocumentStore(Generic[Document]):
         measure: Callable[[Document, int], int] = lambda _, size: size,
         summarize: Callable[[Document], Document] = lambda document: document,
     ) -> None:
-        self._store = store
-        self._encode = encode
-        self._decode = decode
+        super().__init__(store, encode, decode)
         self._measure = measure
         self._summarize = summarize
         self._cache: LruCache[tuple[Document | None]] = LruCache(cache_bytes)
@@ -71,55 +145,10 @@ class DocumentStore(Generic[Document]):
         """Stop the reading threads."""
         self._read_pool.shutdown(cancel_futures=True)
 
-    def create(self, key: str, document: Document) -> None:
-        """Write a new document. Raises ObjectExists."""
-        self._store.put(key, self._encode(document), if_absent=True)
-
-    def load(self, key: str) -> Stored[Document]:
-        """Read one document. Raises ObjectMissing, ObjectDamaged."""
-        content, etag = self._store.get_with_etag(key)
-        return Stored(self._decode(key, content), etag)
-
-    def update(self, key: str, change: Callable[[Document], Document | None]) -> Document:
-        """Replace a document by what `change` makes of it, and return it.
-
-        `change` returns None to leave the document as it is, and is called again after a faster writer.
-        Raises ObjectMissing, ObjectDamaged, and StoreUnavailable after MAX_ATTEMPTS.
-        """
-        for _ in range(MAX_ATTEMPTS):
-            stored = self.load(key)
-            changed = change(stored.document)
-            if changed is None:
-                return stored.document
-            with suppress(ObjectChanged):
-                self._store.put(key, self._encode(changed), if_match=stored.etag)
-                return changed
-        raise self._conflict(key)
-
-    def upsert(self, key: str, change: Callable[[Document | None], Document | None]) -> bool:
-        """Create or replace a document; return whether something was written.
-
-        As `update`, but `change` gets None for a document that is missing or damaged.
-        """
-        for _ in range(MAX_ATTEMPTS):
-            etag, old = None, None
-            with suppress(ObjectMissing):
-                content, etag = self._store.get_with_etag(key)
-                with suppress(ObjectDamaged):
-                    old = self._decode(key, content)
-            changed = change(old)
-            if changed is None:
-                return False
-            with suppress(ObjectChanged, ObjectExists):
-                self._store.put(key, self._encode(changed), if_absent=etag is None, if_match=etag)
-                return True
-        raise self._conflict(key)
-
     def load_all(self, keys: Iterable[str]) -> Iterator[Document]:
         """Read documents concurrently, in order, without missing or damaged ones."""
-        return (
-            document for document in self._read_pool.map(self._load_or_none, keys) if document is not None
-        )
+        stored = self._read_pool.map(self.find, keys)
+        return (each.document for each in stored if each.document is not None)
 
     def load_listed(self, entries: Iterable[ObjectEntry]) -> Iterator[Document]:
         """As `load_all`, but take unchanged documents from the cache."""
@@ -130,14 +159,6 @@ class DocumentStore(Generic[Document]):
     def load_contents(self, keys: Iterable[str]) -> Iterator[bytes | None]:
         """Read the bytes of objects concurrently, in order; None if missing."""
         return self._read_pool.map(self._read_or_none, keys)
-
-    def _conflict(self, key: str) -> SidelightError:
-        return StoreUnavailable(f"{key} is being changed by other collectors", hint="Try again.")
-
-    def _load_or_none(self, key: str) -> Document | None:
-        with suppress(ObjectMissing, ObjectDamaged):
-            return self.load(key).document
-        return None
 
     def _read_or_none(self, key: str) -> bytes | None:
         with suppress(ObjectMissing):

@@ -107,5 +107,5 @@ def _read_manifest(
         _log.warning("manifest left out of a query", key=manifest.key_of(day), cause=error.message)
         return None
     if cache is not None and etag is not None:
-        cache.put((day, read.etag), read.manifest, read.size * MEMORY_BYTES_PER_JSON_BYTE)
-    return read.manifest
+        cache.put((day, read.etag), read.document, read.size * MEMORY_BYTES_PER_JSON_BYTE)
+    return read.document

@@ -39,14 +39,8 @@ from typing import Any, Final
 
 import xxhash
 
-from sidelight_collector.storage.objects import (
-    ObjectChanged,
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-    StoreError,
-    StoreIncompatible,
-)
+from sidelight_collector.storage.documents import DocumentStore, Stored
+from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreIncompatible
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SCHEMAS, SEGMENT_PARTS, SegmentPart
 
@@ -147,18 +141,6 @@ class Manifest:
         return _to_json({**content, "check": _compute_checksum(content)})
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestVersion:
-    """A manifest as read from the store.
-
-    `etag` is None if the day had no manifest. `size` is the length of the JSON in bytes.
-    """
-
-    manifest: Manifest
-    etag: str | None
-    size: int = 0
-
-
 def key_of(day: date) -> str:
     """Return the key of the manifest of a day."""
     return f"{ROOT}{day.isoformat()}.json"
@@ -182,43 +164,31 @@ def list_etags(store: ObjectStore) -> dict[date, str | None]:
     return etags
 
 
-def read(store: ObjectStore, day: date) -> ManifestVersion:
-    """Read the manifest of a day, an empty one if it has none.
+def read(store: ObjectStore, day: date) -> Stored[Manifest]:
+    """Read the manifest of a day, an empty one without an etag if it has none.
 
     Raises ManifestDamaged, and StoreIncompatible for a newer format.
     """
+    documents = DocumentStore(store, Manifest.encode, decode)
     try:
-        return _read_once(store, day)
-    except ManifestDamaged:
-        return _read_once(store, day)  # the damage may have happened in transit
-
-
-def _read_once(store: ObjectStore, day: date) -> ManifestVersion:
-    key = key_of(day)
-    try:
-        content, etag = store.get_with_etag(key)
+        with suppress(ManifestDamaged):  # the damage may have happened in transit
+            return documents.load(key_of(day))
+        return documents.load(key_of(day))
     except ObjectMissing:
-        return ManifestVersion(Manifest(), None)
-    return ManifestVersion(decode(content, key), etag, len(content))
+        return Stored(Manifest(), None)
 
 
 def commit(
-    store: ObjectStore, day: date, base: ManifestVersion, manifest: Manifest
-) -> ManifestVersion | None:
+    store: ObjectStore, day: date, base: Stored[Manifest], manifest: Manifest
+) -> Stored[Manifest] | None:
     """Replace the manifest that was read as `base`; None if another writer was faster.
 
     If the network loses the response, the result may be None although the commit succeeded.
     """
-    content = manifest.encode()
-    try:
-        if base.etag is None:
-            return ManifestVersion(manifest, store.put(key_of(day), content, if_absent=True), len(content))
-        return ManifestVersion(manifest, store.put(key_of(day), content, if_match=base.etag), len(content))
-    except (ObjectExists, ObjectChanged):
-        return None
+    return DocumentStore(store, Manifest.encode, decode).commit(key_of(day), manifest, base.etag)
 
 
-def decode(content: bytes, key: str) -> Manifest:
+def decode(key: str, content: bytes) -> Manifest:
     """Parse what `Manifest.encode` wrote; `key` is for error messages.
 
     Raises ManifestDamaged, and StoreIncompatible for a newer format.

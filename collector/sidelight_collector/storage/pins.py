@@ -19,12 +19,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from sidelight_collector.storage.objects import ObjectExists, ObjectStore, StoreError, StoreRefused
+from sidelight_collector.storage.documents import DocumentStore
+from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreRefused
 from sidelight_collector.storage.segments import event_day
 
 ROOT: Final = "v1/pins/"
 FORMAT: Final = 1
-_KEY_PATTERN: Final = re.compile(r"v1/pins/([a-z0-9][a-z0-9._-]{0,62})\.json")
+_KEY_PATTERN: Final = re.compile(r"v1/pins/[a-z0-9][a-z0-9._-]{0,62}\.json")
 
 
 class PinDamaged(StoreError):
@@ -63,21 +64,17 @@ class Pin:
 
 def read_pins(store: ObjectStore) -> list[Pin]:
     """Read all pins, in the order of their names. Raises PinDamaged."""
-    matches = ((entry.key, _KEY_PATTERN.fullmatch(entry.key)) for entry in store.list(ROOT))
-    return [decode(store.get(key), key, match[1]) for key, match in matches if match]
+    keys = [entry.key for entry in store.list(ROOT) if _KEY_PATTERN.fullmatch(entry.key)]
+    return [_documents(store).load(key).document for key in keys]
 
 
 def add_pin(store: ObjectStore, pin: Pin) -> None:
     """Create a pin. Raises StoreRefused if its name is taken or invalid."""
     key = _key_of(pin.name)
-    content: dict[str, object] = {"format": FORMAT, "from": pin.start, "until": pin.until}
-    content |= {"service": pin.service, "reason": pin.reason, "made": pin.created_at}
-    try:
-        store.put(key, json.dumps(content, sort_keys=True).encode(), if_absent=True)
-    except ObjectExists:
+    if _documents(store).commit(key, pin, None) is None:
         raise StoreRefused(
             f"there is a pin {pin.name!r} already", hint="Choose another name, or remove that one first."
-        ) from None
+        )
 
 
 def remove_pin(store: ObjectStore, name: str) -> None:
@@ -93,6 +90,10 @@ def is_pinned(pins: Iterable[Pin], day: date, service: str) -> bool:
     return any(pin.covers(day, service) for pin in pins)
 
 
+def _documents(store: ObjectStore) -> DocumentStore[Pin]:
+    return DocumentStore(store, _encode, decode)
+
+
 def _key_of(name: str) -> str:
     key = f"{ROOT}{name}.json"
     if not _KEY_PATTERN.fullmatch(key):
@@ -103,8 +104,20 @@ def _key_of(name: str) -> str:
     return key
 
 
-def decode(content: bytes, key: str, name: str) -> Pin:
-    """Parse the JSON of a pin; `key` is for error messages. Raises PinDamaged."""
+def _encode(pin: Pin) -> bytes:
+    fields = {
+        "format": FORMAT,
+        "from": pin.start,
+        "until": pin.until,
+        "service": pin.service,
+        "reason": pin.reason,
+        "made": pin.created_at,
+    }
+    return json.dumps(fields, sort_keys=True).encode()
+
+
+def decode(key: str, content: bytes) -> Pin:
+    """Parse the JSON of a pin. Raises PinDamaged."""
     try:
         fields = json.loads(content)
         if fields["format"] > FORMAT:
@@ -112,6 +125,7 @@ def decode(content: bytes, key: str, name: str) -> Pin:
                 key, f"it is in format {fields['format']}, and this version reads up to {FORMAT}"
             )
         start, until, created_at = (float(fields[field]) for field in ("from", "until", "made"))
+        name = key.removeprefix(ROOT).removesuffix(".json")
         return Pin(name, start, until, str(fields["service"]), str(fields["reason"]), created_at)
     except (ValueError, KeyError, TypeError) as error:
         raise PinDamaged(key, f"{type(error).__name__}: {error}") from error

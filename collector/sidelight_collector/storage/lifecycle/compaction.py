@@ -46,8 +46,9 @@ from sidelight_collector.storage.blocks import (
     write_blocks,
 )
 from sidelight_collector.storage.day_rollup import plan_rollups, write_rollup
+from sidelight_collector.storage.documents import Stored
 from sidelight_collector.storage.lease import Leases, iter_without_leases
-from sidelight_collector.storage.manifest import Block, DayState, ManifestVersion
+from sidelight_collector.storage.manifest import Block, DayState, Manifest
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight_collector.storage.service_cuts import NAME_DIGITS, find_shared_digits
@@ -104,7 +105,7 @@ class DayInputs:
     """
 
     day: date
-    version: ManifestVersion
+    version: Stored[Manifest]
     blocks: Sequence[SizedRef]
     segments: Sequence[SizedRef]
 
@@ -251,11 +252,11 @@ class Compaction:
     def _load_day(self, day: date) -> DayInputs:
         # The manifest first: every segment that is listed after it and has no tombstone in it counts.
         version = manifest.read(self._store, day)
-        blocks = [(block.ref, block.rows) for block in version.manifest.blocks if block.ref.is_raw]
+        blocks = [(block.ref, block.rows) for block in version.document.blocks if block.ref.is_raw]
         segments = [
             item
             for item in _list_sized_segments(self._store, day)
-            if item[0].key_prefix not in version.manifest.tombstones
+            if item[0].key_prefix not in version.document.tombstones
         ]
         return DayInputs(day, version, blocks, segments).exclude(self._damaged_refs)
 
@@ -264,7 +265,7 @@ class Compaction:
 
         Returns the remaining inputs, or None if another collector was faster.
         """
-        current, refs = day_inputs.version.manifest, [ref for ref, _ in day_inputs.segments]
+        current, refs = day_inputs.version.document, [ref for ref, _ in day_inputs.segments]
         if current.state is not DayState.CLOSED or not refs:
             return day_inputs
         updated = replace(current, tombstones=current.tombstones | {ref.key_prefix for ref in refs})
@@ -308,7 +309,7 @@ class Compaction:
         is_late = self._timer() - began > self._policy.orphan_age_seconds / 2
         if is_late or not all(has_all_objects(self._store, block) for block in new_blocks):
             return None
-        current = day_inputs.version.manifest
+        current = day_inputs.version.document
         input_prefixes = {ref.key_prefix for ref in inputs}
         merged = replace(
             current,
@@ -328,7 +329,7 @@ class Compaction:
 
     def _write_rollups(self, day_inputs: DayInputs, should_stop: Callable[[], bool]) -> None:
         """Add up the sums of the blocks of a day that was over recently, and commit them."""
-        current = day_inputs.version.manifest
+        current = day_inputs.version.document
         planned = list(plan_rollups(current))
         if not planned or not _is_recently_complete(day_inputs.day, self._clock()):
             return
@@ -358,7 +359,7 @@ class Compaction:
         A segment that was written again while it was being deleted may have only `samples` left. If blocks
         have all its windows, it gets a tombstone.
         """
-        current = day_inputs.version.manifest
+        current = day_inputs.version.document
         raw_blocks = [block.ref for block in current.blocks if block.ref.is_raw]
         covered = {
             ref.key_prefix for ref in refs if ref.is_segment and has_all_windows(self._store, raw_blocks, ref)
@@ -381,7 +382,7 @@ class Compaction:
         hours = {hour for ref in segments for hour in ref.list_hour_starts()}
         for ref, table in zip(inputs, profiles, strict=True):
             hours |= list_id_hours(table) if ref.is_segment else set()
-        raw_blocks = [block.ref for block in day_inputs.version.manifest.blocks if block.ref.is_raw]
+        raw_blocks = [block.ref for block in day_inputs.version.document.blocks if block.ref.is_raw]
         blocks = [
             ref
             for ref in raw_blocks
@@ -405,8 +406,8 @@ class Compaction:
     def _delete_garbage(self, day: date) -> None:
         """Delete objects whose tombstone is old enough, and orphaned blocks."""
         version = manifest.read(self._store, day)
-        tombstones = version.manifest.tombstones
-        named = (*version.manifest.blocks, *version.manifest.live_rollups)
+        tombstones = version.document.tombstones
+        named = (*version.document.blocks, *version.document.live_rollups)
         named_prefixes = {*(block.ref.key_prefix for block in named), *tombstones}
         orphans = _list_block_prefixes(self._store, day) - named_prefixes
         expired = self._select_aged(day, "gone", tombstones, self._policy.deletion_delay_seconds)
@@ -416,7 +417,7 @@ class Compaction:
             self._delete_objects(key)
         if expired:
             manifest.commit(
-                self._store, day, version, replace(version.manifest, tombstones=tombstones - expired)
+                self._store, day, version, replace(version.document, tombstones=tombstones - expired)
             )
         if is_day_complete(day, self._clock()) and not tombstones and not orphans:
             self._compacted_days.add(day)

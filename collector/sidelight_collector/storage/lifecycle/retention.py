@@ -34,7 +34,8 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.storage import lease, manifest, segments
 from sidelight_collector.storage.blocks import rewrite_block
-from sidelight_collector.storage.manifest import Block, DayState, Manifest, ManifestVersion
+from sidelight_collector.storage.documents import Stored
+from sidelight_collector.storage.manifest import Block, DayState, Manifest
 from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.pins import Pin, is_pinned, read_pins
 from sidelight_collector.storage.tables import BLOCK_PARTS, DAY_NS, SCHEMAS, SegmentPart
@@ -145,7 +146,7 @@ class RetentionPlan:
 
     changes: Sequence[BlockChange]
     expired_keys: Sequence[Sequence[str]]
-    versions: Mapping[date, ManifestVersion]
+    versions: Mapping[date, Stored[Manifest]]
 
 
 def day_start_ns(day: date) -> int:
@@ -185,7 +186,7 @@ def plan_retention(store: ObjectStore, policy: RetentionPolicy, now: datetime) -
         change
         for day, version in sorted(versions.items())
         for change in _plan_changes(
-            day, version.manifest, policy, pins, size_limited.get(day, Resolution.WINDOW), now
+            day, version.document, policy, pins, size_limited.get(day, Resolution.WINDOW), now
         )
     ]
     expired_days = [
@@ -217,7 +218,7 @@ def select_expired_keys(keys: Iterable[str], days: Iterable[date]) -> list[list[
     return [sorted(group) for group in groups]
 
 
-def _read_manifests(store: ObjectStore) -> Iterator[tuple[date, ManifestVersion]]:
+def _read_manifests(store: ObjectStore) -> Iterator[tuple[date, Stored[Manifest]]]:
     """Read the manifests of all days; skips damaged ones, whose blocks stay unchanged."""
     for day in manifest.list_days(store):
         try:
@@ -253,7 +254,7 @@ def _plan_changes(
 def _apply_size_limit(
     store: ObjectStore,
     policy: RetentionPolicy,
-    versions: Mapping[date, ManifestVersion],
+    versions: Mapping[date, Stored[Manifest]],
     pins: Sequence[Pin],
     now: datetime,
 ) -> dict[date, Resolution]:
@@ -264,7 +265,7 @@ def _apply_size_limit(
     dropped.
     """
     sizes = {
-        day: _measure_bytes(day, version.manifest, policy, pins, now) for day, version in versions.items()
+        day: _measure_bytes(day, version.document, policy, pins, now) for day, version in versions.items()
     }
     excess_bytes = sum(entry.size for entry in store.list(segments.ROOT)) - policy.max_bytes
     excess_bytes += sum(sum(levels.values()) for levels in sizes.values())
@@ -380,16 +381,16 @@ class Retention:
         try:
             current = manifest.read(self._store, change.day)
             version = self._close_day(change.day, current, now) if change.drops_windows else current
-            if version is None or change.block not in version.manifest.blocks:
+            if version is None or change.block not in version.document.blocks:
                 return
             self._revisit(change.day)
             replacement, tombstones = self._build_replacement(change)
-            blocks = [replacement if block == change.block else [block] for block in version.manifest.blocks]
+            blocks = [replacement if block == change.block else [block] for block in version.document.blocks]
             content = replace(
-                version.manifest,
+                version.document,
                 blocks=tuple(chain.from_iterable(blocks)),
-                tombstones=version.manifest.tombstones | tombstones,
-                state=DayState.CLOSED if change.drops_windows else version.manifest.state,
+                tombstones=version.document.tombstones | tombstones,
+                state=DayState.CLOSED if change.drops_windows else version.document.state,
             )
             if manifest.commit(self._store, change.day, version, content) is None:
                 return
@@ -412,21 +413,21 @@ class Retention:
             bytes=change.freed_bytes,
         )
 
-    def _close_day(self, day: date, version: ManifestVersion, now: datetime) -> ManifestVersion | None:
+    def _close_day(self, day: date, version: Stored[Manifest], now: datetime) -> Stored[Manifest] | None:
         """Close a day for further windows; None while it has segments that count.
 
         The order of these steps is what `DayState` relies on.
         """
-        if version.manifest.state is DayState.OPEN:
-            closing = replace(version.manifest, state=DayState.CLOSING)
+        if version.document.state is DayState.OPEN:
+            closing = replace(version.document, state=DayState.CLOSING)
             if (committed := manifest.commit(self._store, day, version, closing)) is None:
                 return None
             version = committed
-        if version.manifest.state is DayState.CLOSED:
+        if version.document.state is DayState.CLOSED:
             return version
         start = day_start_ns(day)
         refs = segments.list_segments(self._store, start, start + DAY_NS)
-        pending = [ref.key_prefix for ref in refs if ref.key_prefix not in version.manifest.tombstones]
+        pending = [ref.key_prefix for ref in refs if ref.key_prefix not in version.document.tombstones]
         if not pending:
             return version
         since = self._closing_since.setdefault(day, now)
