@@ -13,11 +13,12 @@ from sidelight_collector.metrics import Metrics
 from sidelight_collector.settings import collector
 from sidelight_collector.storage import lease, manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.lease import Leases, key_of
+from sidelight_collector.storage.lease import Lease, Leases, key_of
 from sidelight_collector.storage.lifecycle.compaction import Compaction
 from sidelight_collector.storage.objects import ObjectStore, StoreRefused, StoreUnavailable
 from sidelight_collector.storage.segments import event_day
 from sidelight_model.window import Window
+from tests.collector.counting_store import Counting
 from tests.collector.faults import Fault, FaultyStore
 from tests.collector.stored_windows import START_NS, stored, window
 from tests.collector.test_compaction import RULES, Clock, told
@@ -248,12 +249,49 @@ def test_a_lost_lease_ends_the_work_on_its_day_and_the_next_day_goes_on() -> Non
     assert leases(store) == [key_of(DAY)], "it is the other's, and not ours to delete"
 
 
-def test_a_lease_that_somebody_deleted_does_not_end_the_work() -> None:
+def test_a_lease_that_somebody_deleted_is_written_again() -> None:
     store, clock = MemoryStore(), Clock()
-    holder = Holder(store, clock)
+    holder, other = Holder(store, clock), Leases(store, SECONDS, timer=lambda: clock.passed)
     store.delete(key_of(DAY))
     clock.wait(SECONDS)
     assert not holder.ended()
+    assert not takes(other)
+    store.delete(key_of(DAY))
+    turns = other.iter_acquired([DAY], lambda: False)
+    assert next(turns)[0] == DAY
+    clock.wait(SECONDS)
+    assert holder.ended(), "another has written it since"
+
+
+def test_a_lease_that_another_holds_is_read_once_a_turn_and_never_written() -> None:
+    store, clock = Counting(MemoryStore()), Clock()
+    holder, observer = (Lease(store, "k", SECONDS, lambda: clock.passed) for _ in range(2))
+    assert holder.try_acquire()
+    assert not observer.try_acquire()
+    store.reset()
+    for _ in range(10):
+        clock.wait(1)
+        assert holder.try_acquire()
+        assert not observer.try_acquire()
+    assert (store.gets, store.puts) == ({"k": 10}, {})
+    holder.release()
+    assert observer.try_acquire()
+
+
+@pytest.mark.parametrize("fault", [Fault.UNDONE, Fault.UNTOLD])
+def test_a_store_that_fails_a_renewal_does_not_lose_the_lease(fault: Fault) -> None:
+    store, clock = MemoryStore(), Clock()
+    holder = Lease(FaultyStore(store, 1, fault), "k", SECONDS, lambda: clock.passed)
+    observer = Lease(store, "k", SECONDS, lambda: clock.passed)
+    assert holder.try_acquire()
+    clock.wait(SECONDS / 2)
+    with pytest.raises(StoreUnavailable):
+        holder.try_acquire()
+    assert holder.is_held
+    assert holder.try_acquire()
+    assert not observer.try_acquire()
+    holder.release()
+    assert list(store.list("")) == []
 
 
 def test_a_lease_whose_time_is_over_is_not_deleted_by_who_held_it() -> None:

@@ -12,13 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from sidelight_collector.kubernetes_discovery.cluster_cache import ClusterInventory
 from sidelight_collector.kubernetes_discovery.k8s_objects import Pod, Revision, Workload
 from sidelight_collector.query.select.matchers import is_full_match
+from sidelight_collector.storage.documents import parse_document
+from sidelight_collector.storage.objects import ObjectDamaged
 from sidelight_model.selectors import Selector
 
 FORMAT: Final = 1
@@ -144,15 +146,13 @@ def encode_rollouts(rollouts: RolloutsByKey) -> bytes:
     return orjson.dumps({"format": FORMAT, "rollouts": rows}, option=orjson.OPT_SORT_KEYS)
 
 
-def decode_rollouts(content: bytes) -> dict[tuple[str, int], Rollout]:
-    """Decode stored rollouts; empty if they cannot be read."""
+def decode_rollouts(key: str, content: bytes) -> dict[tuple[str, int], Rollout]:
+    """Decode stored rollouts. Raises ObjectDamaged."""
+    document = parse_document(key, content, FORMAT)
     try:
-        document: Any = orjson.loads(content)
-        if document["format"] != FORMAT:
-            return {}
         rollouts = [Rollout(**row) for row in document["rollouts"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return {}
+    except (KeyError, TypeError) as error:
+        raise ObjectDamaged(key, f"{type(error).__name__}: {error}") from error
     return {rollout.key: rollout for rollout in rollouts}
 
 

@@ -4,18 +4,15 @@
     v1/discovery/seen.json.zst      the snapshot that it publishes
     v1/discovery/rollouts.json      all rollouts that any process has observed
 
-An API server then has the watches of one process only, however many collectors there are. A process takes
-over the watch when the first object has not changed for the lease's time, by its own clock. Two processes
-may do so at the same moment. Both then watch for a while, and write the same.
+An API server then has the watches of one process only, however many collectors there are. The first object
+is a lease. Two processes may watch for a while when one takes it over, and then write the same.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from secrets import token_hex
 from typing import Any, Final
 
 import orjson
@@ -32,15 +29,9 @@ from sidelight_collector.kubernetes_discovery.rollouts import (
     encode_rollouts,
     merge_rollouts,
 )
-from sidelight_collector.storage.documents import parse_document, rename_fields
-from sidelight_collector.storage.objects import (
-    ObjectChanged,
-    ObjectDamaged,
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-    StoreError,
-)
+from sidelight_collector.storage.documents import DocumentStore, parse_document, rename_fields
+from sidelight_collector.storage.lease import Lease
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectMissing, ObjectStore, StoreError
 from sidelight_model.errors import SidelightError
 
 ROOT: Final = "v1/discovery/"
@@ -55,10 +46,8 @@ _FORMAT_1: Final[Mapping[str, Mapping[str, str]]] = {
     "namespace": {"wished": "inject_label"},
 }
 """Current names of a snapshot's fields of format 1, by kind of object."""
-_LEASE_FORMAT: Final = 1
 MAX_SNAPSHOT_BYTES: Final = 256 << 20
 """Maximum size of a decompressed snapshot."""
-MAX_ATTEMPTS: Final = 10
 MAX_SNAPSHOT_AGE_SECONDS: Final = 900.0
 """Age of a snapshot after which it no longer says what runs."""
 _REVISION_RESOURCES: Final = ("replicasets", "controllerrevisions")
@@ -101,57 +90,11 @@ class SharedClusterState:
         max_rollouts: int,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.lease = Lease(store, WATCHER_KEY, lease_seconds, timer)
         self._store = store
-        self._lease_seconds = lease_seconds
+        self._rollouts = DocumentStore(store, encode_rollouts, decode_rollouts)
         self._max_rollouts = max_rollouts
-        self._timer = timer
-        self._instance_id = token_hex(8)
-        self._heartbeat = 0
-        self._etag: str | None = None
-        self._written_at = 0.0
-        self._other_holder: tuple[str, float] | None = None
         self._cached: tuple[str, ClusterSnapshot] | None = None
-
-    @property
-    def is_holder(self) -> bool:
-        """Return whether this process holds the lease, as far as it knows."""
-        return self._etag is not None
-
-    def try_acquire(self) -> bool:
-        """Acquire or renew the lease; return whether this process holds it.
-
-        Raises StoreError.
-        """
-        now = self._timer()
-        if self._etag is not None:
-            if now - self._written_at < self._lease_seconds / 3:
-                return True
-            try:
-                self._write_lease(if_match=self._etag)
-            except (ObjectChanged, ObjectMissing):
-                self._etag = None
-            return self.is_holder
-        try:
-            content, etag = self._store.get_with_etag(WATCHER_KEY)
-        except ObjectMissing:
-            with suppress(ObjectExists):
-                self._write_lease(if_absent=True)
-            return self.is_holder
-        if self._other_holder is None or self._other_holder[0] != etag:
-            self._other_holder = (etag, now)
-        elif now - self._other_holder[1] >= _parse_lease_seconds(content, self._lease_seconds):
-            with suppress(ObjectChanged, ObjectMissing):
-                self._write_lease(if_match=etag)
-        return self.is_holder
-
-    def release(self) -> None:
-        """Release the lease.
-
-        Raises StoreError.
-        """
-        if self._etag is not None and self._timer() - self._written_at < self._lease_seconds:
-            self._store.delete(WATCHER_KEY)
-        self._etag = None
 
     def put_snapshot(self, snapshot: ClusterSnapshot) -> None:
         """Publish a snapshot."""
@@ -189,33 +132,12 @@ class SharedClusterState:
 
     def add_rollouts(self, new_rollouts: RolloutsByKey) -> dict[tuple[str, int], Rollout]:
         """Add rollouts to those in the store, and return all of them."""
-        for _ in range(MAX_ATTEMPTS):
-            etag, stored = None, b""
-            with suppress(ObjectMissing):
-                stored, etag = self._store.get_with_etag(ROLLOUTS_KEY)
-            merged = merge_rollouts(decode_rollouts(stored), new_rollouts, self._max_rollouts)
-            content = encode_rollouts(merged)
-            if content == stored or not merged:
-                return merged
-            try:
-                self._store.put(ROLLOUTS_KEY, content, if_absent=etag is None, if_match=etag)
-            except (ObjectChanged, ObjectExists):
-                continue
-            return merged
-        return dict(new_rollouts)
 
-    def _write_lease(self, *, if_absent: bool = False, if_match: str | None = None) -> None:
-        written_at = self._timer()
-        self._heartbeat += 1
-        document = {
-            "beat": self._heartbeat,
-            "format": _LEASE_FORMAT,
-            "holder": self._instance_id,
-            "seconds": self._lease_seconds,
-        }
-        content = orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
-        self._etag = self._store.put(WATCHER_KEY, content, if_absent=if_absent, if_match=if_match)
-        self._written_at, self._other_holder = written_at, None
+        def merge(stored: RolloutsByKey | None) -> dict[tuple[str, int], Rollout] | None:
+            merged = merge_rollouts(stored or {}, new_rollouts, self._max_rollouts)
+            return None if merged == (stored or {}) else merged
+
+        return self._rollouts.upsert(ROLLOUTS_KEY, merge) or {}
 
 
 def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
@@ -223,10 +145,7 @@ def load_rollouts(store: ObjectStore) -> dict[tuple[str, int], Rollout]:
 
     Raises StoreError.
     """
-    try:
-        return decode_rollouts(store.get(ROLLOUTS_KEY))
-    except ObjectMissing:
-        return {}
+    return DocumentStore(store, encode_rollouts, decode_rollouts).find(ROLLOUTS_KEY).document or {}
 
 
 def load_running_versions(store: ObjectStore, now: float) -> set[RunningVersion]:
@@ -257,13 +176,6 @@ def load_running_versions(store: ObjectStore, now: float) -> set[RunningVersion]
 def is_discovery_key(key: str) -> bool:
     """Return whether an object belongs to discovery."""
     return key in (WATCHER_KEY, SNAPSHOT_KEY, ROLLOUTS_KEY)
-
-
-def _parse_lease_seconds(content: bytes, default: float) -> float:
-    try:
-        return min(float(orjson.loads(content)["seconds"]), 3600.0)
-    except (ValueError, KeyError, TypeError):
-        return default
 
 
 def _parse_snapshot(content: bytes) -> ClusterSnapshot:

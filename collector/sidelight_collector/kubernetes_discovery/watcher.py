@@ -161,7 +161,7 @@ class ClusterDiscovery:
         if self._api is None:
             return
         with self._lock:
-            is_holder = self._shared_state.try_acquire()
+            is_holder = self._shared_state.lease.try_acquire()
             if is_holder and self._informers is None:
                 _log.info("this collector watches the cluster", namespaces=self.policy.namespaces or "all")
                 self._informers = ClusterInformers(
@@ -193,7 +193,7 @@ class ClusterDiscovery:
         with self._lock:
             self._close_informers()
             try:
-                self._shared_state.release()
+                self._shared_state.lease.release()
             except SidelightError as error:
                 _log.warning("the watch is not given back", error=error.message, hint=error.hint)
 

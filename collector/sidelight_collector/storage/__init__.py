@@ -12,7 +12,7 @@ rollups        windows rolled up by hour and by step
 manifest       the blocks of a day
 window_ids     the time in window ids, and where to look for duplicates
 live_objects   the segments and blocks that queries read
-lease          assigns a day to one collector at a time
+lease          assigns work to one collector at a time
 pins           protect windows from retention
 checksum       the checksum inside each Parquet file
 trino_ddl      statements that make the objects tables of Trino

@@ -1,43 +1,39 @@
 """Leases, which assign work to one collector at a time.
 
-A lease is for a day to compact, or for other named work. The holder creates an object before it begins,
-renews it regularly, and deletes it when the work is done:
+A lease is for a day to compact, or for other named work, such as the watch of a cluster. The holder creates
+an object before it begins, renews it regularly, and deletes it when the work is done:
 
     v1/lease/2026-11-21.json
 
     {"beat": 7, "format": 1, "holder": "3f0c…", "seconds": 120.0}
 
-Other collectors skip a day with a lease and try again later. A holder that died renews nothing. Another
+Other collectors skip work with a lease and try again later. A holder that died renews nothing. Another
 collector takes a lease over once it has seen the lease unchanged for longer than `seconds`, measured on its
 own clock.
 
 Leases only avoid duplicate work. Conditional writes of manifests ensure that no window counts twice. If the
-holder of a lease cannot be determined, the collector therefore works on the day: two collectors may then
-build the same block, and one of them discards it.
+store fails a lease, compaction therefore works on the day: two collectors may then build the same block, and
+one of them discards it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
+from math import inf
 from secrets import token_hex
 from typing import Final, Generic, TypeVar
 
+import orjson
 import structlog
 
-from sidelight_collector.storage.objects import (
-    ObjectChanged,
-    ObjectExists,
-    ObjectMissing,
-    ObjectStore,
-    StoreError,
-)
+from sidelight_collector.storage.documents import DocumentStore, parse_document
+from sidelight_collector.storage.objects import ObjectDamaged, ObjectStore, StoreError
 
 ROOT: Final = "v1/lease/"
 FORMAT: Final = 1
@@ -54,22 +50,83 @@ WorkItem = TypeVar("WorkItem", date, str)
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnLease:
-    """A lease that this collector holds, written at `since` (timer seconds).
+class LeaseContent:
+    """The content of a lease; `beat` makes every write of a holder differ."""
 
-    `etag` is None if the collector works on the day without a lease.
+    beat: int
+    holder: str
+    seconds: float
+
+
+class Lease:
+    """One lease of one collector; not thread-safe.
+
+    Other collectors do not take it over for `seconds` after it was last renewed.
     """
 
-    etag: str | None
-    since: float
+    def __init__(
+        self, store: ObjectStore, key: str, seconds: float, timer: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.key = key
+        self.is_held = False
+        self._store = store
+        self._documents = DocumentStore(store, _encode, _decode)
+        self._seconds = seconds
+        self._timer = timer
+        self._holder = token_hex(8)
+        self._beat = 0
+        # The lease as last seen, and since when (timer seconds).
+        self._etag: str | None = None
+        self._since = 0.0
 
+    def try_acquire(self) -> bool:
+        """Acquire the lease, or renew it when that is due; return whether it is held.
 
-@dataclass(frozen=True, slots=True)
-class _ForeignLease:
-    """A lease of another holder, unchanged since `since` (timer seconds)."""
+        Raises StoreError.
+        """
+        if self.is_held and self._timer() - self._since < self._seconds / RENEWALS:
+            return True
+        if (self.is_held or self._etag is None) and self._write(self._etag):
+            return True
+        now = self._timer()
+        stored = self._documents.find(self.key)
+        content = stored.document or LeaseContent(0, "", self._seconds)
+        was_held, self.is_held = self.is_held, False
+        if stored.etag is None:
+            self._write(None)
+        elif content.holder == self._holder:  # the response to an earlier write, or a delete, was lost
+            self.is_held, self._etag, self._since = True, stored.etag, now
+        elif stored.etag != self._etag:
+            self._etag, self._since = stored.etag, self._timer()
+        elif now - self._since >= content.seconds and self._write(stored.etag):
+            _log.info("lease taken over", key=self.key, holder=content.holder, seconds=content.seconds)
+        if was_held and not self.is_held:
+            _log.warning("lease lost", key=self.key)
+        return self.is_held
 
-    etag: str
-    since: float
+    def hold_without_store(self) -> None:
+        """Count as held until `release`, because the store fails."""
+        self.is_held, self._etag, self._since = True, None, inf
+
+    def release(self) -> None:
+        """Give the lease up, and delete it. Raises StoreError if that fails."""
+        if not self.is_held:
+            return
+        etag, self._etag, self.is_held = self._etag, None, False
+        # After its time is over, another collector may hold it; if not, this one acquires it again later.
+        if etag is not None and self._timer() - self._since < self._seconds:
+            self._store.delete(self.key)
+
+    def _write(self, etag: str | None) -> bool:
+        """Write the lease unless it has changed; return whether it is held."""
+        now = self._timer()
+        self._beat += 1
+        written = self._documents.commit(
+            self.key, LeaseContent(self._beat, self._holder, self._seconds), etag
+        )
+        if written is not None:
+            self.is_held, self._etag, self._since = True, written.etag, now
+        return written is not None
 
 
 class Leases(Generic[WorkItem]):
@@ -87,14 +144,9 @@ class Leases(Generic[WorkItem]):
         *,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
-        self._seconds = seconds
         self._on_skip = on_skip
-        self._timer = timer
-        self._holder = token_hex(8)
-        self._heartbeat = 0
-        self._own_leases: dict[WorkItem, _OwnLease] = {}
-        self._foreign_leases: dict[WorkItem, _ForeignLease] = {}
+        self._create_lease = partial(Lease, store, seconds=seconds, timer=timer)
+        self._leases: dict[WorkItem, Lease] = {}
 
     def iter_acquired(
         self, days: Iterable[WorkItem], should_stop: ShouldStop
@@ -108,107 +160,34 @@ class Leases(Generic[WorkItem]):
         for day in days:
             if should_stop():
                 return
-            if not self._acquire(day):
+            lease = self._leases.setdefault(day, self._create_lease(key_of(day)))
+            if not _may_work(lease):
                 self._on_skip()
                 continue
             try:
-                yield day, partial(self._must_stop, day, should_stop)
+                yield day, partial(_must_stop, lease, should_stop)
             finally:
-                self._release(day)
+                _release(lease)
 
-    def _must_stop(self, day: WorkItem, should_stop: ShouldStop) -> bool:
-        return should_stop() or not self._renew(day)
 
-    def _acquire(self, day: WorkItem) -> bool:
-        key = key_of(day)
-        try:
-            try:
-                self._own_leases[day] = self._write(day, if_absent=True)
-            except ObjectExists:
-                now = self._timer()
-                content, etag = self._store.get_with_etag(key)
-                holder, seconds = self._parse_lease(content)
-                if holder == self._holder:  # the response to an earlier write, or a delete, was lost
-                    self._own_leases[day] = _OwnLease(etag, now)
-                    return True
-                foreign_lease = self._foreign_leases.get(day)
-                if foreign_lease is None or foreign_lease.etag != etag:
-                    self._foreign_leases[day] = _ForeignLease(etag, self._timer())
-                    return False
-                if now - foreign_lease.since < seconds:
-                    return False
-                self._own_leases[day] = self._write(day, if_match=etag)
-                _log.info("lease taken over", key=key, holder=holder, seconds=seconds)
-        except (ObjectMissing, ObjectExists, ObjectChanged):
-            return False  # another collector is changing the lease right now
-        except StoreError as error:
-            self._proceed_without_lease(day, error)
-        self._foreign_leases.pop(day, None)
+def _must_stop(lease: Lease, should_stop: ShouldStop) -> bool:
+    return should_stop() or not (lease.is_held and _may_work(lease))
+
+
+def _may_work(lease: Lease) -> bool:
+    try:
+        return lease.try_acquire()
+    except StoreError as error:
+        _log.warning("work done without a lease", key=lease.key, error=error.message, hint=error.hint)
+        lease.hold_without_store()
         return True
 
-    def _renew(self, day: WorkItem) -> bool:
-        held = self._own_leases.get(day)
-        if held is None:
-            return False
-        if held.etag is None or self._timer() - held.since < self._seconds / RENEWALS:
-            return True
-        try:
-            self._own_leases[day] = self._write(day, if_match=held.etag)
-        except ObjectChanged:
-            return self._is_own(day)
-        except StoreError as error:
-            self._proceed_without_lease(day, error)
-        return True
 
-    def _is_own(self, day: WorkItem) -> bool:
-        """Return whether this collector may go on with a lease that has changed.
-
-        It may if it wrote the change itself, or if the lease cannot be read or no longer exists.
-        """
-        now = self._timer()
-        try:
-            content, etag = self._store.get_with_etag(key_of(day))
-        except StoreError as error:
-            self._proceed_without_lease(day, error)
-            return True
-        if self._parse_lease(content)[0] == self._holder:
-            self._own_leases[day] = _OwnLease(etag, now)
-            return True
-        del self._own_leases[day]
-        _log.warning("lease lost", key=key_of(day))
-        return False
-
-    def _release(self, day: WorkItem) -> None:
-        held = self._own_leases.pop(day, None)
-        # After its time is over, another collector may hold it; if not, this one acquires it again later.
-        if held is None or held.etag is None or self._timer() - held.since >= self._seconds:
-            return
-        try:
-            self._store.delete(key_of(day))
-        except StoreError as error:
-            _log.warning("lease not given back", key=key_of(day), error=error.message, hint=error.hint)
-
-    def _write(self, day: WorkItem, *, if_absent: bool = False, if_match: str | None = None) -> _OwnLease:
-        since = self._timer()
-        self._heartbeat += 1
-        fields = {"beat": self._heartbeat, "format": FORMAT, "holder": self._holder, "seconds": self._seconds}
-        content = json.dumps(fields, sort_keys=True).encode()
-        return _OwnLease(self._store.put(key_of(day), content, if_absent=if_absent, if_match=if_match), since)
-
-    def _proceed_without_lease(self, day: WorkItem, error: StoreError) -> None:
-        _log.warning("work done without a lease", key=key_of(day), error=error.message, hint=error.hint)
-        self._own_leases[day] = _OwnLease(None, 0.0)
-
-    def _parse_lease(self, content: bytes) -> tuple[str, float]:
-        """Return the holder and seconds of a lease; no holder if it cannot be read."""
-        try:
-            fields = json.loads(content)
-            holder, seconds = str(fields["holder"]), float(fields["seconds"])
-            if fields["format"] == FORMAT and seconds >= 0:
-                return holder, min(seconds, MAX_SECONDS)
-        except (ValueError, KeyError, TypeError):
-            pass
-        return "", self._seconds
+def _release(lease: Lease) -> None:
+    try:
+        lease.release()
+    except StoreError as error:
+        _log.warning("lease not given back", key=lease.key, error=error.message, hint=error.hint)
 
 
 def iter_without_leases(
@@ -234,3 +213,16 @@ def list_days(store: ObjectStore) -> list[date]:
 def key_of(day: date | str) -> str:
     """Return the key of the lease of a day or of other work."""
     return f"{ROOT}{day}.json"
+
+
+def _encode(content: LeaseContent) -> bytes:
+    return orjson.dumps({"format": FORMAT, **asdict(content)}, option=orjson.OPT_SORT_KEYS)
+
+
+def _decode(key: str, content: bytes) -> LeaseContent:
+    fields = parse_document(key, content, FORMAT)
+    with suppress(KeyError, TypeError, ValueError):
+        holder, seconds = str(fields["holder"]), float(fields["seconds"])
+        if seconds >= 0:
+            return LeaseContent(0, holder, min(seconds, MAX_SECONDS))
+    raise ObjectDamaged(key, "it has no holder and seconds")
