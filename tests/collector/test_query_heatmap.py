@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -20,6 +20,7 @@ from sidelight_collector.answers.timeline import Timeline, query_timeline
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.counts import ProfileType
+from sidelight_model.packages import classify_frame
 from sidelight_model.window import Quality, Window
 from tests.collector.api_client import get, refused, serving
 from tests.collector.stored_windows import (
@@ -327,3 +328,52 @@ async def test_rows_that_cannot_be_a_label_are_refused(rows: str) -> None:
 def test_a_label_that_no_window_has_is_one_row_without_a_name() -> None:
     answer = asked_for(stored([window("f 9")]), "team", start=0, end=600)
     assert answer["row"] == [""]
+
+
+PACKAGES = "main (app.py:1);work (shop/a.py:2) 6 | main (app.py:1);work (shop/a.py:2);dump (json/enc.py:9) 2"
+
+
+async def test_rows_of_packages_have_the_time_that_ended_in_them() -> None:
+    store = stored(
+        [
+            window(f"{PACKAGES} | main (app.py:1);poll 3"),
+            window("load (json/dec.py:1) 5", at=60, version="2"),
+        ],
+        [window("work (shop%3Bx/b.py:4) 4", at=60)],
+        [window("work (cron.py:1) 7", service="cron")],
+    )
+    start = str(START_NS // SECOND_NS)
+    shop = {"from": start, "until": str(int(start) + 120), "type": "cpu", "query": '{service="shop"}'}
+    async with serving(store) as client:
+        rows = await get(client, "heatmap", **shop, rows="package", step="60")
+        assert dict(zip(rows["row"], rows["samples"], strict=True)) == {
+            "json": [2, 5], "shop": [6, None], "shop;x": [None, 4], "": [3, None],
+        }  # fmt: skip
+        whole = await get(client, "timeline", **shop, step="60")
+        assert rows["pod_seconds"][0] == whole["pod_seconds"]
+        flame = await get(client, "flamegraph", **shop)
+        costs = Counter[str]()
+        for name, own in zip(flame["name"], flame["sides"][0]["self_samples"], strict=True):
+            costs[classify_frame(flame["names"][name]).name] += own
+        assert +costs == {"json": 7, "shop": 6, "shop;x": 4, "": 3}
+        few = await get(client, "heatmap", **shop, rows="package", step="60", limit="1")
+        assert (few["row"], few["others"]["rows"], few["others"]["samples"]) == (["json"], 3, [9, 4])
+
+
+@pytest.mark.parametrize(("rows", "name"), [("package", "json"), ("endpoint", "pay (shop.py)")])
+async def test_rows_are_only_what_occurs_in_the_selected_windows(rows: str, name: str) -> None:
+    flask = "main (app.py:1);Flask.dispatch_request (flask/app.py:9)"
+    store = stored(
+        [
+            window(f"{flask};cart (shop.py:3) 4", namespace="a"),
+            window(f"{flask};pay (shop.py:8);dump (json/enc.py:1) 5 | idle 9", namespace="b", pod="pod-2"),
+        ]
+    )
+    start = str(START_NS // SECOND_NS)
+    range_ = {"from": start, "until": str(int(start) + 60), "type": "cpu", "rows": rows}
+    async with serving(store) as client:
+        query = '{namespace="b", endpoint!="(no endpoint)"}'
+        answer = await get(client, "heatmap", **range_, query=query)
+        assert (answer["row"], answer["others"]["rows"]) == ([name], 0)
+        nothing = await get(client, "heatmap", **range_, query='{endpoint="nobody"}')
+        assert (nothing["row"], nothing["others"]["rows"]) == ([], 0)

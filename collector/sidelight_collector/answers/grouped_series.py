@@ -80,7 +80,8 @@ def query_grouped_series(
     one whose labels are `(other)`. Raises BadParameter for more steps than allowed, and where stacks of
     several series are stored summed together.
     """
-    steps = select_steps(context, query, labels, step_ns, limits.max_steps, "steps", "series")
+    part = ENDPOINT_LABEL if ENDPOINT_LABEL in labels else ""
+    steps = select_steps(context, query, labels, step_ns, limits.max_steps, "steps", "series", part)
     table = steps.table
     if steps.needs_single_rows:
         others = [name for name in labels if name != ENDPOINT_LABEL]

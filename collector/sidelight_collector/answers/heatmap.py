@@ -1,8 +1,8 @@
 """The heatmap: sampled time by row and column, from windows without their stacks.
 
-Rows are pods, values of a label, endpoints, or the hours of a day; columns are time steps, or days if rows
-are hours. A window counts entirely in the cell in which it began. The cheapest rows beyond the limit are
-added up in `others`, so the cells add up to the total.
+Rows are pods, values of a label, endpoints, packages, or the hours of a day; columns are time steps, or days
+if rows are hours. A window counts entirely in the cell in which it began. The cheapest rows beyond the limit
+are added up in `others`, so the cells add up to the total.
 """
 
 from collections import defaultdict
@@ -39,9 +39,11 @@ from sidelight_collector.query.sampling_quality import (
 from sidelight_collector.query.select.local_time import CalendarDays, list_calendar_days, parse_time_zone
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.window_query import select_windows
-from sidelight_collector.query.window_endpoints import (
+from sidelight_collector.query.window_parts import (
+    PACKAGE,
+    STACK_PARTS,
     count_matching_samples,
-    divide_by_endpoint,
+    divide_by_part,
     find_least_step_ns,
 )
 from sidelight_collector.query.windows import (
@@ -56,7 +58,7 @@ from sidelight_model.selectors import ENDPOINT_LABEL
 
 POD_ROWS: Final = "pod"
 HOUR_ROWS: Final = "hour"
-PROCESS_PART_ROWS: Final = ("thread", ENDPOINT_LABEL)
+PROCESS_PART_ROWS: Final = ("thread", ENDPOINT_LABEL, PACKAGE)
 """Rows that are parts of processes, which share the time of their pods."""
 HOURS_PER_DAY: Final = 24
 
@@ -145,9 +147,9 @@ def query_heatmap(
 ) -> Heatmap:
     """Compute the heatmap of a range.
 
-    `rows` is `pod`, `hour`, `endpoint` or a label name. If `step_ns` is None, a readable step is chosen.
-    `zone` is the time zone of the hours of a day. Raises BadParameter for a step with rows of hours, for
-    more columns than allowed, and where stacks of several rows are stored summed together.
+    `rows` is `pod`, `hour`, `endpoint`, `package` or a label name. If `step_ns` is None, a readable step is
+    chosen. `zone` is the time zone of the hours of a day. Raises BadParameter for a step with rows of hours,
+    for more columns than allowed, and where stacks of several rows are stored summed together.
     """
     by_hour, time_zone = rows == HOUR_ROWS, parse_time_zone(zone)
     if by_hour and step_ns is not None:
@@ -161,7 +163,7 @@ def query_heatmap(
     count = len(grid.column_starts)
     max_rows = min(limits.max_rows, limits.max_cells // max(count, 1))
     shown_rows = list(range(HOURS_PER_DAY)) if by_hour else _select_heaviest_rows(table, grid.names, max_rows)
-    slots = _assign_slots(shown_rows, len(grid.names))
+    slots = _assign_slots(shown_rows, max(len(grid.names), 1))  # processes of parts are in row 0
     table, process_rows = (
         part.append_column("slot", slots.take(combine_chunks(part["row"])))
         for part in (table, filter_process_rows(grid.process_rows))
@@ -195,8 +197,8 @@ def query_heatmap(
 class WindowSteps:
     """Windows of a range and its time steps.
 
-    The first step starts at `first * step_ns`. `table` has the windows' samples, by endpoint where that is
-    asked for. `needs_single_rows`: see `require_single_rows`.
+    The first step starts at `first * step_ns`. `table` has the windows' samples, by a part of stacks
+    where that is asked for. `needs_single_rows`: see `require_single_rows`.
     """
 
     windows: SelectedWindows
@@ -215,15 +217,16 @@ def select_steps(
     max_steps: int,
     unit: str,
     answer: str,
+    part: str,
 ) -> WindowSteps:
     """Select windows to count by step and label.
 
+    `part` is one of STACK_PARTS among the labels, or empty.
     If `step_ns` is None, a readable step is chosen. Raises BadParameter for more than `max_steps` steps;
     `unit` and `answer` name them in the error.
     """
-    by_endpoint = ENDPOINT_LABEL in labels
-    with_stacks = by_endpoint or bool(query.endpoint_matchers)
-    needs_single_rows = with_stacks and any(name != ENDPOINT_LABEL for name in labels)
+    with_stacks = bool(part or query.endpoint_matchers)
+    needs_single_rows = with_stacks and any(name != part for name in labels)
     if needs_single_rows:
         query = replace(query, by_window=True)
     length = query.until_ns - query.from_ns
@@ -239,8 +242,8 @@ def select_steps(
             f"{count} {unit} are more than the {max_steps} that a {answer} may have",
             hint="Use a longer step or a shorter range.",
         )
-    divide = divide_by_endpoint if by_endpoint else count_matching_samples
-    return WindowSteps(windows, divide(context, windows), step, first, count, needs_single_rows)
+    table = divide_by_part(context, windows, part) if part else count_matching_samples(context, windows)
+    return WindowSteps(windows, table, step, first, count, needs_single_rows)
 
 
 def _build_label_grid(
@@ -250,9 +253,9 @@ def _build_label_grid(
 
     The steps are chosen as for a timeline.
     """
-    steps = select_steps(
-        context, query, [rows], step_ns, min(limits.max_columns, limits.max_cells), "columns", "heatmap"
-    )
+    max_columns = min(limits.max_columns, limits.max_cells)
+    part = rows if rows in STACK_PARTS else ""
+    steps = select_steps(context, query, [rows], step_ns, max_columns, "columns", "heatmap", part)
     windows = steps.windows
     names, table, process_rows = _number_label_rows(steps.table, windows.process_windows, rows)
     if steps.needs_single_rows:
@@ -273,12 +276,12 @@ def _number_label_rows(
     Returns the (namespace, name) of each row, and the selected windows and the process windows with a
     column `row`, the index of their row.
     """
-    if rows == ENDPOINT_LABEL:  # its rows are parts of all processes
-        endpoint = dictionary_encode(table[ENDPOINT_LABEL])
+    if rows in STACK_PARTS:  # its rows are parts of all processes
+        part = dictionary_encode(table[rows].cast(pa.string()))  # only the names that occur
         none = repeat_value(0, pa.int32(), len(process_windows))
         return (
-            [("", name) for name in to_strings(endpoint.dictionary)],
-            table.append_column("row", endpoint.indices),
+            [("", name) for name in to_strings(part.dictionary)],
+            table.append_column("row", part.indices),
             process_windows.append_column("row", none),
         )
     keys = [_build_row_keys(part, rows) for part in (table, process_windows)]

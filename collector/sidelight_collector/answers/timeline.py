@@ -29,7 +29,7 @@ from sidelight_collector.query.sampling_quality import (
 from sidelight_collector.query.select.matchers import get_label_column
 from sidelight_collector.query.select.step_query import count_step_pods, list_step_pods, select_steps
 from sidelight_collector.query.select.window_query import select_windows
-from sidelight_collector.query.window_endpoints import count_matching_samples, find_least_step_ns
+from sidelight_collector.query.window_parts import count_matching_samples, find_least_step_ns
 from sidelight_collector.query.windows import WindowQuery
 from sidelight_collector.storage.rollups.pod_time import filter_process_rows, iter_pod_seconds
 from sidelight_collector.storage.tables import STEP_NS, STEPS

@@ -11,7 +11,7 @@ query_errors
 request_counts    the interface of a source of request counts
 stack_filter      restrict a query to some of the stacks
 stack_paths       packages, recursion and call paths of stacks
-window_endpoints  the samples of windows by endpoint
+window_parts      the samples of windows by endpoint or package
 call_tree         call trees and costs of functions
 data_basis        the data that a response rests on
 sampling_quality  how well it was sampled

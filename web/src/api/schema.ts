@@ -1485,7 +1485,7 @@ export interface components {
         /** @description Cells by row and column. A window counts entirely in the cell in which it started. */
         readonly Heatmap: {
             readonly type: components["schemas"]["Type"];
-            /** @description What a row is: pod, hour, or the name of a label. */
+            /** @description What a row is: pod, hour, package, or the name of a label. */
             readonly rows: string;
             /** @description Time zone of the hours and days; UTC if columns are steps. */
             readonly zone: string;
@@ -3023,7 +3023,7 @@ export interface components {
          */
         readonly step: string;
         /**
-         * @description What a row is: `pod`, `endpoint`, `hour` (hours of the day, with days as columns), or the name of any label.
+         * @description What a row is: `pod`, `endpoint`, `package` (of the last frame), `hour` (hours of the day, with days as columns), or the name of any label.
          * @example pod
          */
         readonly rows: string;
@@ -4080,7 +4080,7 @@ export interface operations {
                  */
                 readonly type?: components["parameters"]["type"];
                 /**
-                 * @description What a row is: `pod`, `endpoint`, `hour` (hours of the day, with days as columns), or the name of any label.
+                 * @description What a row is: `pod`, `endpoint`, `package` (of the last frame), `hour` (hours of the day, with days as columns), or the name of any label.
                  * @example pod
                  */
                 readonly rows?: components["parameters"]["rows"];

@@ -367,10 +367,12 @@ class QueryParameters:
         return min(parse_count("limit", self._values.get("limit", ""), default), self._limits.max_rows)
 
     def parse_heatmap_rows(self) -> str:
-        """Parse what the rows of a heatmap are: a label's values, endpoints, or hours."""
+        """Parse what the rows of a heatmap are: a label's values, endpoints, packages, or hours."""
         text = self._values.get("rows", "pod")
         if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
-            raise BadParameter.invalid_value("rows", text, "pod, hour, endpoint, or the name of a label")
+            raise BadParameter.invalid_value(
+                "rows", text, "pod, hour, endpoint, package, or the name of a label"
+            )
         return text
 
     def parse_step_ns(self) -> int | None:
