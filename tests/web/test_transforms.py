@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, graph, hover, outline, turn
-from tests.web.profiles import HOSTILE
+from tests.web.profiles import HOSTILE, send, windows
 
 V2 = "?query=version%3D%22v2%22"
 SIDES = "?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
@@ -444,3 +444,48 @@ def test_groups_are_compared_with_the_mean_filtered_and_made_sides(shop: str, op
     v2.get_by_role("button", name="Filter").click()
     assert given(page, "query") == 'version="v2"'
     expect(page.locator(".flame canvas")).to_be_visible()
+
+
+def test_a_click_on_a_package_or_a_state_filters_the_page(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop?view=breakdown&group=package")
+    timeline = page.locator(".stacked")
+    expect(timeline).to_contain_text("Time by package, stacked")
+    # The time of both packages, and of nothing else.
+    expect(timeline.locator("path[d^=M]")).to_have_count(2)
+    expect(timeline.locator("path")).to_have_count(2)
+    page.get_by_role("listitem", name="jinja2").get_by_role("button", name="Keep stacks").click()
+    assert given(page, "t") == "with-package:jinja2"
+    tail = ["2 handle (shop/views.py)", "3 render (jinja2/runtime.py)", f"4 {LOOP}"]
+    shown(page, ["0 total", "1 main (app.py)", *tail])
+    page.go_back()
+    page.goto(f"{page.url}&app=1")
+    expect(page.get_by_text("Transformed profiles have no timeline.")).to_be_visible()
+    expect(timeline).to_have_count(0)
+    stacks = "".join(
+        f"main (app.py:1);{state} (a.py:2){f';[{state}]' if state != 'running' else ''} {count}\n"
+        for state, count in (("gil", 40), ("running", 30), ("cpu_wait", 20), ("gil_wait", 10), ("poll", 50))
+    )
+    send(shop, windows("by-state", "1", stacks))
+    for name, type_, transform, function in (
+        ("Holding the GIL", "gil", "", "gil"),
+        ("Running without the GIL", "wall", "state:running", "running"),
+        ("Waiting for a CPU", "wall", "state:cpu_wait", "cpu_wait"),
+        ("Waiting for the GIL", "gil_wait", "", "gil_wait"),
+        ("Waiting off-CPU", "off_cpu", "", "poll"),
+    ):
+        page.goto(f"{shop}/s/by-state?type=wall&view=breakdown&group=state")
+        expect(timeline.locator("path[d^=M]")).to_have_count(5)
+        page.get_by_role("listitem", name=name).get_by_role("button", name="Filter").click()
+        shown(page, ["0 total", "1 main (app.py)", f"2 {function} (a.py)"])
+        assert (given(page, "type"), given(page, "t")) == (type_, transform)
+    page.goto(f"{shop}/s/by-state?t=state%3Acpu_wait&type=wall")
+    expect(page.locator(".lensbar .left")).to_contain_text("Hidden: 86.7 %")
+    crumbs(page).filter(has_text="only waiting for a CPU").click()
+    shown(
+        page,
+        [
+            "0 total",
+            "1 main (app.py)",
+            *(f"2 {state} (a.py)" for state in ("cpu_wait", "gil", "gil_wait", "poll", "running")),
+        ],
+    )

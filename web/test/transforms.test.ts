@@ -147,6 +147,19 @@ test("a sandwich has the function's total at both ends, however often it recurs"
   }
 });
 
+test("one state alone has its time, and its part of the samples of each node", () => {
+  const tree = buildTree([{ path: ["a (a.py)"], us: [30_000, 10_000] }, { path: ["a (a.py)", "b (b.py)"], us: [20_000, 0] }], 2);
+  const columns = (gil: number[], idle: number[]) => byState((state) => Float64Array.from(state === "gil" ? gil : state === "idle" ? idle : [0, 0, 0]));
+  const withStates: Tree = { ...tree, states: [columns([0, 10_000, 0], [0, 20_000, 20_000]), columns([0, 0, 0], [0, 10_000, 0])] };
+  const gil = transformTree(withStates, "state:gil", "function");
+  assert.deepEqual(formatStacks(gil.tree), ["a (a.py) 10000/0"]);
+  assert.deepEqual(gil.tree.samples.map((column) => sum(column)), [10, 0]);
+  assert.deepEqual(gil.omitted, [{ samples: 40, total: 50 }, { samples: 10, total: 10 }]);
+  assert.deepEqual(gil.tree.states?.map(({ gil, idle }) => [sum(gil), sum(idle)]), [[10_000, 0], [0, 0]]);
+  assert.equal(describeTransform(transform("state", "function", "cpu_wait")), "only waiting for a CPU");
+  for (const [shown, t] of [[tree, "state:gil"], [withStates, "state:nap"]] as const) assert.equal(transformTree(shown, t, "function").steps[0].fate, "missing");
+});
+
 test("states add up to the sides whatever is done to the tree", () => {
   for (const seed of seeds(100)) {
     const stacks = randomStacks(seed, STATES.length);

@@ -12,7 +12,7 @@ import { foldLibraries } from "../src/flamegraph/tree/merge.ts";
 import { byState, childrenOf, shapeOf, sum, totals } from "../src/flamegraph/tree/tree.ts";
 import { evenColumn, differenceColumn, orZero, rateUnit, shareColumn, shareOrZero, timeColumn, valueColumn } from "../src/lib/quantities.ts";
 import type { HeatmapAnswer } from "../src/api/grids.ts";
-import { groupQuery, groupSide, meanRate, readGroups, stack } from "../src/charts/stackedGroups.ts";
+import { groupQuery, groupSide, inOrder, meanRate, readGroups, stack } from "../src/charts/stackedGroups.ts";
 import { parseSources, repositoryPath, sourceUrl } from "../src/flamegraph/analysis/sourceLinks.ts";
 import { buildTree, formatStacks, randomStacks, seeds } from "./stacks.ts";
 
@@ -188,6 +188,8 @@ test("groups are stacked, and the time of the others is one group more", () => {
   assert.equal(meanRate(answer), 7 / 41);
   assert.deepEqual(groups.map(({ name, total, rate }) => [name, total, rate]), [["v2", 3, 0.3], ["v1", 3, 0.15], ["(others)", 1, null]]);
   assert.deepEqual(stack(groups).map((parts) => parts.map(({ from, until }) => `${from}-${until}`)), [["0-3", "0-0"], ["3-4", "0-2"], ["4-5", "2-2"]]);
+  const ordered = inOrder(groups, [{ name: "v1" }, { name: "v3" }]);
+  assert.deepEqual(ordered.map(({ name, seconds }) => `${name} ${seconds.join()}`), ["v1 1,2", "v3 0,0", "v2 3,0", "(others) 1,0"]);
   assert.equal(groupQuery('pod="a"', "version", 'x"'), 'pod="a", version="x\\""');
   assert.deepEqual([groupSide("version", "v1"), groupSide("node", "n")], ["version:v1", 'match:node="n"']);
 });

@@ -76,7 +76,7 @@ def find_least_step_ns(windows: SelectedWindows) -> int:
 
 
 def _sum_by_parts(context: QueryContext, windows: SelectedWindows, parts: Collection[str]) -> pa.Table:
-    """Sum the samples by state of each window and parts of stacks that the query accepts.
+    """Sum the samples by state of each window and part of its accepted stacks.
 
     `row` is the row of the window in the windows' table.
     """

@@ -32,6 +32,18 @@ export function meanRate({ seconds, pod_seconds, others }: Pick<HeatmapAnswer, "
   return pods > 0 ? add([...seconds.flat(), ...others.seconds]) / pods : null;
 }
 
+/** The groups in the order of these names, of which some may have no time, and then the others. */
+export function inOrder(groups: readonly Group[], order: readonly { readonly name: string }[]): readonly Group[] {
+  const rest = new Map(groups.map((group) => [group.name, group]));
+  const seconds = groups[0]?.seconds.map(() => 0) ?? [];
+  const first = order.map(({ name }) => {
+    const group = rest.get(name) ?? { name, seconds, total: 0, rate: null };
+    rest.delete(name);
+    return group;
+  });
+  return [...first, ...rest.values()];
+}
+
 /** Where the parts of a stack begin and end in each step: `bounds[group][step]`, from 0 at the bottom. */
 export function stack(groups: readonly Group[]): readonly (readonly { readonly from: number; readonly until: number }[])[] {
   const height = new Float64Array(groups[0]?.seconds.length ?? 0);

@@ -35,8 +35,8 @@ export function sampleFilterParameters(place: Place): Record<string, string> {
 }
 
 /** The parameters of a call tree: how frames are distinguished, how many nodes, and whether states are included. */
-export const treeParameters = ({ by, nodes, colour, type, endpoints }: Place): Record<string, string> =>
-  ({ ...(endpoints ? { group_by: "endpoint" } : {}), lines: by === "line" ? "1" : "0", nodes, states: colour === "state" && hasStateColours(type) ? "1" : "" });
+export const treeParameters = ({ by, nodes, colour, type, endpoints, t }: Place): Record<string, string> =>
+  ({ ...(endpoints ? { group_by: "endpoint" } : {}), lines: by === "line" ? "1" : "0", nodes, states: (colour === "state" || /(^|\*)state:/.test(t)) && hasStateColours(type) ? "1" : "" });
 
 /** What is tested, and the counts that a test per request needs. */
 const basisParameters = ({ basis, baseline_requests, comparison_requests }: Place): Record<string, string> =>

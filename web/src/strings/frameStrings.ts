@@ -89,6 +89,7 @@ export const withoutTransform = (what: string) => `without ${what}`;
 export const foldTransform = (what: string) => `fold ${what}`;
 export const calleesOf = (what: Printable) => `callees of ${what}`;
 export const oneFrameFor = (what: Printable) => `one frame for ${what}`;
+export const stateTransform = (state: string) => `only ${state}`;
 export const recursionOf = (what: Printable) => `recursion of ${what}`;
 
 // frameActions

@@ -278,9 +278,9 @@ export const groupRate = (rate: Printable, change: Printable) => `${rate} (${cha
 export const filterGroup = "Filter";
 export const filterGroupHint = (name: Printable) => `Show ${name} alone`;
 export const showPackage = "Keep stacks containing it";
-export const showType = (type: Printable) => `Show ${type} time`;
 export const needsWall = "Only wall time has states.";
-export const packagesHaveNoTimeline = "Packages have no timeline. Shares are of self time.";
+export const selfTimeShares = "Shares are of self time.";
+export const noTransformedTimeline = "Shares are of self time. Transformed profiles have no timeline.";
 export const stackedTimeline = (label: string) => `Time by ${label}, stacked`;
 export const stateNames = {
   gil: "Holding the GIL",

@@ -367,7 +367,7 @@ class QueryParameters:
         return min(parse_count("limit", self._values.get("limit", ""), default), self._limits.max_rows)
 
     def parse_heatmap_rows(self) -> str:
-        """Parse what the rows of a heatmap are: a label's values, endpoints, packages, or hours."""
+        """Parse what rows are: values of a label, endpoints, packages, or hours."""
         text = self._values.get("rows", "pod")
         if not _LABEL.fullmatch(text) or len(text) > LabelLimits().max_name_bytes:
             raise BadParameter.invalid_value(

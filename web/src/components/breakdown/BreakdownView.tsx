@@ -16,9 +16,8 @@ import { selectorOf } from "../../lib/selectors.ts";
 import { timelineStepSeconds, type Range } from "../../lib/times.ts";
 import { pageRange } from "../../lib/url.ts";
 import type { ProfileType } from "../../lib/viewOptions.ts";
-import { GROUPINGS, groupQuery, groupSide, meanRate, readGroups, type Group } from "../../charts/stackedGroups.ts";
+import { GROUPINGS, groupQuery, groupSide, inOrder, meanRate, readGroups, type Group } from "../../charts/stackedGroups.ts";
 import { AnswerView } from "../answer/AnswerView.tsx";
-import { TYPE_NAMES } from "../answer/EmptyState.tsx";
 import { SetSideButtons } from "../timeline/TimelineSelection.tsx";
 import { groupClass, StackedTimeline } from "./StackedTimeline.tsx";
 import { SmallGraph } from "./SmallGraph.tsx";
@@ -45,7 +44,7 @@ export function BreakdownView({ tree }: { tree: Tree }) {
           </select>
         </label>
       </div>
-      {by === "state" ? <StateGroups tree={tree} range={range} /> : by === "package" ? <PackageGroups tree={tree} /> : <LabelGroups key={by} label={by} range={range} />}
+      {by === "state" ? <StateGroups tree={tree} range={range} /> : by === "package" ? <PackageGroups tree={tree} range={range} /> : <LabelGroups key={by} label={by} range={range} />}
     </section>
   );
 }
@@ -115,8 +114,11 @@ function LabelGraph({ whole, label, value, range }: { whole: Tree | null; label:
 }
 
 type StateGroup = keyof typeof strings.stateNames;
-const STATE_TYPES: Readonly<Record<StateGroup, ProfileType>> = { gil: "gil", running: "cpu", cpu_wait: "wall", gil_wait: "gil_wait", off_cpu: "off_cpu" };
-const STATE_GROUPS = Object.keys(STATE_TYPES) as StateGroup[];
+const STATE_GROUPS = Object.keys(strings.stateNames) as StateGroup[];
+
+/** The page with one state alone: its profile type, or the part of wall time. */
+const statePlace = (state: StateGroup) =>
+  state === "running" || state === "cpu_wait" ? { type: "wall" as const, t: appendTransform(place.peek().t, transform("state", "function", state)) } : { type: state };
 
 function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
   const here = place.value;
@@ -150,7 +152,7 @@ function StateGroups({ tree, range }: { tree: Tree; range: Range }) {
                 const part = stateGroup(whole, state === "off_cpu" ? OFF_CPU_STATES : [state]);
                 return (
                   <Card key={state} at={index} name={strings.stateNames[state]} facts={[strings.shareOfAll(percent(total > 0 ? each.total / total : 0)), ...(state === "off_cpu" ? waitReasons(whole) : [])]}
-                    actions={<button type="button" onClick={() => change({ type: STATE_TYPES[state], view: "flame", focus: "" })}>{strings.showType(TYPE_NAMES[STATE_TYPES[state]])}</button>}>
+                    actions={<button type="button" title={strings.filterGroupHint(strings.stateNames[state])} onClick={() => change({ ...statePlace(state), view: "flame", focus: "" })}>{strings.filterGroup}</button>}>
                     {part && <SmallGraph tree={part} name={strings.stateNames[state]} />}
                   </Card>
                 );
@@ -172,11 +174,20 @@ function waitReasons({ states: sides }: Tree): string[] {
   return times.filter(({ us }) => us > 0).map(({ state, us }) => strings.reasonShare(stateNames[state], percent(us / whole)));
 }
 
-function PackageGroups({ tree }: { tree: Tree }) {
+function PackageGroups({ tree, range }: { tree: Tree; range: Range }) {
+  const { t, app, type } = place.value;
+  const step = String(timelineStepSeconds(range, Date.now() / 1000));
   const groups = useMemo(() => packageShares(tree), [tree]);
+  const hasTimeline = groups.length > 0 && t === "" && !app && !tree.by;
+  const rows = useAnswer<HeatmapAnswer>(hasTimeline ? apiUrl("heatmap", { ...scopeOf(range), rows: "package", step, limit: "40" }) : null);
   return (
     <>
-      <p class="quiet">{groups.length === 0 ? strings.noGroups : strings.packagesHaveNoTimeline}</p>
+      {hasTimeline && (
+        <AnswerView request={rows} what={strings.theGroups}>
+          {(answer) => <StackedTimeline groups={mergeBeyond(inOrder(readGroups(answer, strings.otherGroups), groups))} start={answer.start} step={answer.step_seconds ?? Number(step)} label={strings.stackedTimeline("package")} unit={rateUnit(type)} />}
+        </AnswerView>
+      )}
+      <p class="quiet">{groups.length === 0 ? strings.noGroups : hasTimeline ? strings.selfTimeShares : strings.noTransformedTimeline}</p>
       <Cards groups={groups}>
         {({ name, share }, at) => <PackageCard key={name} tree={tree} at={at} name={name} share={share} />}
       </Cards>
@@ -188,7 +199,7 @@ function PackageCard({ tree, at, name, share }: { tree: Tree; at: number; name: 
   const both = useMemo(() => packageGroup(tree, name), [tree, name]);
   return (
     <Card at={at} name={name || strings.without("package")} facts={[strings.shareOfAll(percent(share))]}
-      actions={name !== "" && !tree.by && <button type="button" onClick={() => change({ t: appendTransform(place.peek().t, transform("with", "package", name)), view: "flame", focus: "" })}>{strings.showPackage}</button>}>
+      actions={name !== "" && <button type="button" onClick={() => change({ t: appendTransform(place.peek().t, transform("with", "package", name)), view: "flame", focus: "" })}>{strings.showPackage}</button>}>
       <SmallGraph tree={both} name={name} />
     </Card>
   );

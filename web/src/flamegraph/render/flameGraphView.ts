@@ -94,9 +94,11 @@ export class FlameGraphView {
     this.canvas.setAttribute("aria-label", picture.label);
     if (isOtherTree || before.total !== picture.total) this.layout = new Layout(picture.tree.level, picture.shape, picture.total);
     if (moved) this.selected = picture.focus;
-    if (isOtherTree) this.hovered = -1;
-    // What the pointer is over lies elsewhere now.
-    if (moved) this.tooltip.hide();
+    if (moved) {
+      // What the pointer is over lies elsewhere now, and its numbers are others.
+      this.hovered = -1;
+      this.tooltip.hide();
+    }
     if (moved && !isOtherTree && this.placed) this.moveToTarget(true);
     this.resize();
     // To read how far it has scrolled would lay the page out once more.

@@ -1,11 +1,11 @@
 import { findPathKey, pathKeyName, nameKey, nameKeyText } from "./focus.ts";
 import { ownerOf, withoutLine } from "./packages.ts";
 import { rebuildTree } from "./rebuildTree.ts";
-import { shapeOf, sum, type Tree } from "./tree.ts";
+import { shapeOf, STATES, sum, type State, type Tree } from "./tree.ts";
 import * as strings from "../../strings/frameStrings.ts";
 
 /** What is done; a subject other than a function stands behind it: `drop-package`. */
-export type Verb = "focus" | "path" | "with" | "drop" | "fold" | "below" | "one" | "collapse";
+export type Verb = "focus" | "path" | "with" | "drop" | "fold" | "below" | "one" | "collapse" | "state";
 export type Subject = "function" | "file" | "package";
 
 /** One step in how a tree is looked at. An empty verb is one that no version of these pages knows. */
@@ -26,6 +26,7 @@ const KINDS: Readonly<Record<Verb, readonly Subject[]>> = {
   below: ["function", "file", "package"],
   one: ["file", "package"],
   collapse: ["function"],
+  state: ["function"],
 };
 
 const formatKind = (verb: Verb, subject: Subject) => (subject === "function" ? verb : `${verb}-${subject}`);
@@ -83,6 +84,7 @@ export function describeTransform({ verb, subject, name, text }: Transform): str
   if (verb === "fold") return strings.foldTransform(what);
   if (verb === "below") return strings.calleesOf(what);
   if (verb === "one") return strings.oneFrameFor(what);
+  if (verb === "state") return strings.stateTransform(name in strings.stateNames ? strings.stateNames[name as State] : name);
   return verb === "collapse" ? strings.recursionOf(what) : text;
 }
 
@@ -128,6 +130,7 @@ function apply(tree: Tree, { verb, subject, name }: Transform): Tree | null {
     const node = findPathKey(tree, name);
     return node > 0 ? subtreeOf(tree, node) : null;
   }
+  if (verb === "state") return keepState(tree, STATES.indexOf(name as State));
   const matching = matchingNames(tree, subject, name);
   if (!matching) return null;
   const has = (node: number) => matching[tree.name[node]] === 1;
@@ -149,6 +152,16 @@ function matchingNames(tree: Tree, subject: Subject, key: string): Uint8Array | 
 function nameMatches(text: string, subject: Subject, key: string): boolean {
   if (subject !== "function") return nameKey(ownerOf(text, subject)) === key;
   return nameKey(text) === key || nameKey(withoutLine(text)) === key;
+}
+
+/** The time in one state alone; null for a tree without states. Each node's samples are divided like its time. */
+function keepState(tree: Tree, state: number): Tree | null {
+  const sides = tree.self.length / (STATES.length + 1);
+  if (state < 0 || !Number.isInteger(sides)) return null;
+  const self = tree.self.map((column, at) =>
+    at < sides ? tree.self[sides + at * STATES.length + state] : (at - sides) % STATES.length === state ? column : new Float64Array(column.length));
+  const samples = tree.samples.map((column, at) => (at < sides ? self[at].map((us, node) => us && Math.round((column[node] * us) / tree.self[at][node])) : column));
+  return rebuildTree({ ...tree, self, samples }, tree.names, (_node, _at, placement) => placement.keep());
 }
 
 type FramePredicate = (node: number) => boolean;
