@@ -13,6 +13,14 @@ from tests.web.flame import click, outline
 
 SIDES = "baseline=version%3A1&comparison=version%3A2&basis=equal_load"
 
+INDENT = """summary => {
+    const start = at => {
+        const { borderLeftWidth, paddingLeft } = getComputedStyle(at);
+        return at.getBoundingClientRect().left + parseFloat(borderLeftWidth) + parseFloat(paddingLeft);
+    };
+    return start(summary) - start(summary.parentElement);
+}"""
+
 
 def charts(page: Page) -> tuple[Locator, Locator]:
     both = (
@@ -241,3 +249,10 @@ def test_depth_of_one_profile_leads_to_two_distributions_and_lists_are_asked_aga
     page.unroute("**/api/v1/stack-composition?**")
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("region", name="Recursion", exact=True)).to_be_visible()
+
+
+def test_folded_parts_begin_where_the_text_beside_them_begins(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop/depth?baseline=version%3Av1&comparison=version%3Av2")
+    folded = page.locator("details.numbers > summary")
+    expect(folded).to_have_count(2)
+    assert [abs(each.evaluate(INDENT)) <= 1 for each in folded.all()] == [True, True]

@@ -9,7 +9,7 @@ from playwright.sync_api import CDPSession, Locator, Page, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
-from tests.web.flame import box, boxes, click, outline, point, turn, widths
+from tests.web.flame import box, boxes, click, hover, outline, point, turn, widths
 from tests.web.profiles import send, windows
 
 V2 = "?query=version%3D%22v2%22"
@@ -185,6 +185,16 @@ def test_without_a_wish_for_motion_a_zoom_is_there_at_once(shop: str, open_page:
             seen[motion].add(canvas.evaluate(pixels))
     assert len(seen["reduce"]) == 1
     assert len(seen["no-preference"]) > 2
+
+
+def test_tooltip_of_a_frame_is_that_of_the_zoom_in_view(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop{V2}", reduced_motion="reduce")
+    click(page, "handle")
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_enabled()
+    assert "of zoomed frame" in hover(page, "loop")
+    page.keyboard.press("Escape")
+    expect(page.locator(".flame-tooltip")).to_be_hidden()
+    assert "of zoomed frame" not in hover(page, "loop")
 
 
 def test_canvas_has_the_pixels_of_the_screen(shop: str, open_page: Open) -> None:

@@ -83,6 +83,17 @@ def selected_samples(page: Page) -> str:
     return found[1]
 
 
+def test_each_choice_of_rows_stays_on_the_page(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/heat/heatmap")
+    choices = page.get_by_role("main").locator(".controls").locator("a, button, [role=radio]")
+    expect(choices).to_have_text([re.compile("Pods . time"), re.compile("Hour . day")])
+    for choice in reversed(choices.all()):
+        choice.click()
+        expect(choice).to_be_checked()
+        expect(page.locator(".heat-line")).to_be_visible()
+        assert urlsplit(page.url).path == "/s/heat/heatmap"
+
+
 def test_each_pod_is_a_row_and_what_was_not_watched_is_no_colour_of_the_scale(
     shop: str, open_page: Open
 ) -> None:

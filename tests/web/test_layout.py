@@ -5,6 +5,8 @@ A verdict with everything in it is in `test_compare_page.py`.
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, expect
 
@@ -48,6 +50,12 @@ def measured(page: Page) -> dict[str, float]:
     return found
 
 
+IS_LAST_ROW_IN_VIEW = """graph => {
+    const { left, bottom } = graph.getBoundingClientRect();
+    return graph.contains(document.elementFromPoint(left + 100, Math.min(bottom, innerHeight) - 10));
+}"""
+
+
 def test_graph_begins_high_and_fills_the_window(
     shop: str, open_page: Open, subtests: pytest.Subtests
 ) -> None:
@@ -69,6 +77,11 @@ def test_graph_begins_high_and_fills_the_window(
                 assert at["page"] <= height
                 assert at["wide"] <= width
                 assert at["cut"] == 0
+                # Nothing covers its last row, also while a frame is selected.
+                graph(page).locator("canvas").press("ArrowDown")
+                expect(page.locator(".chosen strong")).not_to_be_empty()
+                assert measured(page) == at
+                assert graph(page).locator(".flame-scroll").evaluate(IS_LAST_ROW_IN_VIEW)
 
 
 def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
@@ -93,8 +106,11 @@ def assert_nothing_moves(page: Page) -> None:
     eventually("the graph keeps its place and height", lambda: measured(page) == before)
     # Its numbers would be those of another frame.
     expect(page.locator(".flame-tooltip")).to_be_hidden()
+    page.mouse.move(area["x"] + area["width"] * 0.9 + 2, area["y"] + ROW_PIXELS / 2)
+    expect(page.locator(".flame-tooltip")).to_be_visible()
     page.keyboard.press("i")
     expect(page.locator("details.direction summary")).to_have_text("Bottom-up ▾")
+    expect(page.locator(".flame-tooltip")).to_be_hidden()
     assert measured(page) == before
     page.locator("#search").fill("query")
     expect(page.locator(".matched")).to_be_visible()
@@ -126,6 +142,32 @@ def test_picture_comes_first_on_a_phone_too(shop: str, open_page: Open) -> None:
     page.reload()
     measured(page)
     expect(page.locator(".hint")).to_have_count(0)
+
+
+SHOWN_CELLS = """row => [...row.cells].filter(cell => {
+    const { left, right, width } = cell.getBoundingClientRect();
+    return cell.checkVisibility() && width > 0 && left >= 0 && right <= innerWidth;
+}).map(cell => cell.innerText)"""
+
+
+def test_tables_on_a_phone_show_the_numbers_that_matter(
+    shop: str, open_page: Open, subtests: pytest.Subtests
+) -> None:
+    page = open_page("about:blank", viewport={"width": 390, "height": 844})
+    for address, name, numbers in (
+        ("/s/shop?view=table&query=version%3D%22v2%22", "loop", [r"37\.50 %", r"37\.50 %"]),
+        (f"{COMPARISON}&view=table", "legacy", [r"▼ .27\.27", r"▼ .27\.27", r"\.\d+$"]),
+        ("/services?query=service%3D%22shop%22", "shop", [r"[+]\d+(\.\d)? %", r"^\d+\.\d+", r"^\d+"]),
+        ("/fleet/functions?q=legacy", "legacy", [r"^\d+\.\d+", r"\d %", "service"]),
+    ):
+        with subtests.test(address):
+            page.goto(shop + address)
+            row = page.locator(".wide tbody tr:visible").filter(has_text=name).last
+            expect(row).to_contain_text(re.compile(numbers[0].lstrip("^")))
+            shown = row.evaluate(SHOWN_CELLS)
+            assert name in shown[0]
+            for number, cell in zip(numbers, shown[1:], strict=False):
+                assert re.search(number, cell), shown
 
 
 def test_few_tab_stops_come_before_the_graph_and_arrows_reach_the_rest(shop: str, open_page: Open) -> None:

@@ -186,6 +186,19 @@ def test_late_filters_move_nothing(shop: str, open_page: Open) -> None:
     assert rows.bounding_box() == before
 
 
+def test_a_row_under_the_pointer_is_lit_from_its_first_cell_to_its_last(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/services?query=service%3D~%22shop%7Clone%22")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="shop", exact=True))
+    name = row.get_by_role("rowheader")
+    expect(name).to_have_css("position", "sticky")
+    colour, line = (f"at => getComputedStyle(at).{of}" for of in ("backgroundColor", "borderBottom"))
+    before = name.evaluate(colour)
+    name.hover()
+    expect(name).not_to_have_css("background-color", before)
+    expect(row).to_have_css("background-color", name.evaluate(colour))
+    assert {cell.evaluate(line) for cell in row.locator("th, td").all()} == {name.evaluate(line)}
+
+
 def test_services_are_filtered_by_label_and_grouped_with_favourites_first(shop: str, open_page: Open) -> None:
     page = open_page(shop)
     page.get_by_label("namespace").select_option("prod")

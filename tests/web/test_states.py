@@ -143,16 +143,23 @@ def test_a_busy_collector_is_asked_again_when_it_said(serve: Serve, open_page: O
     expect(page.locator(".trouble")).to_have_count(0)
 
 
-def test_a_proxy_that_brings_the_token_is_the_way_in(tmp_path: Path, serve: Serve, open_page: Open) -> None:
+def test_a_proxy_that_brings_the_token_is_the_way_in(
+    tmp_path: Path, serve: Serve, open_page: Open, axe: str
+) -> None:
     tokens = tmp_path / "tokens"
     tokens.write_text("secret\n")
     running = serve("--read-tokens-file", str(tokens))
     send(running.url, windows("kept", "v1", BEFORE))
     page = open_page(f"{running.url}/s/kept", extra_http_headers={"Authorization": "Bearer secret"})
     assert boxes(page)
-    page = open_page(f"{running.url}/services", expected="401")
-    expect(page.get_by_role("alert")).to_contain_text("only to readers with a token")
-    expect(page.get_by_role("alert")).to_contain_text("a proxy that adds one or signs you in")
+    page = open_page("about:blank", expected="401", reduced_motion="reduce")
+    for path in ("/services", "/s/kept", "/s/kept/compare"):
+        page.goto(running.url + path)
+        alert = page.get_by_role("alert").first
+        expect(alert).to_contain_text("only to readers with a token")
+        expect(alert).to_contain_text("a proxy that adds one or signs you in")
+        page.wait_for_load_state("networkidle")
+        assert violations_in_both_themes(page, axe) == {}
 
 
 @pytest.fixture
