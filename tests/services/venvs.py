@@ -37,7 +37,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        return self.bin / "python"
+        return self.bin / "python3"
 
 
 def own() -> Environment:

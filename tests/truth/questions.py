@@ -421,7 +421,7 @@ def tasks(count: int) -> Program:
         (str(count),),
         tuple(map(share, paths)),
         legal.await_is_legal,
-        {10: 400, 1000: 100, 10_000: 75}[count],
+        {10: 400, 1000: 100, 10_000: 60}[count],
         is_of_tasks=True,
         oldest=11,
         needs_gil=True,
