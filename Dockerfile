@@ -89,8 +89,6 @@ FROM runtime AS collector
 RUN useradd --uid 10001 --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sidelight \
     && install -d -o 10001 -g 10001 /var/lib/sidelight
 COPY --from=collector-environment /opt/sidelight /opt/sidelight
-# Matrices of verdicts are small: more threads would wait for each other, and count as CPU.
-ENV OPENBLAS_NUM_THREADS=1
 USER 10001:10001
 VOLUME /var/lib/sidelight
 EXPOSE 8080
