@@ -222,10 +222,14 @@ impl<M: Memory> CpythonReader<M> {
         let expected = &mut interpreter.expected;
         let interpreters = (address, &*self.interpreter_list);
         let read = self.states.read(&self.layout, &memory, interpreters, expected, previous);
-        let Some(head) = read.map_err(|fault| if memory.has_expired() { slow() } else { fault.into() })?
-        else {
-            self.interpreter_list.clear();
-            return Err(Failure::new("moved", &"an interpreter was made or ended"));
+        let head = match read {
+            Ok(Some(head)) => head,
+            _ if memory.has_expired() => return Err(slow()),
+            Err(fault) => return Err(fault.into()),
+            Ok(None) => {
+                self.interpreter_list.clear();
+                return Err(Failure::new("moved", &"an interpreter was made or ended"));
+            }
         };
         interpreter.head = head;
         interpreter.reorder(&self.states);
