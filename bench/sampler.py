@@ -359,7 +359,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--latency-seconds", type=float, default=8.0)
+    parser.add_argument("--latency-seconds", type=float, default=7.0)
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the targets")
     parser.add_argument("--only", default="cpu,lost,tasks,idle,gap,latency,many")
     options = parser.parse_args()
