@@ -113,7 +113,8 @@ def _install(python: Path, version: str, pins: Path, folder: Path) -> dict[str, 
 def _reason(log: str) -> str:
     """The line of a failed installation that says most: the compiler's first error, else pip's."""
     lines = [line.strip() for line in log.splitlines()]
-    for pattern in (r"error: .*(no member|undeclared|implicit|too (few|many))", r"\berror: ", r"(?i)error"):
+    compiler = r"error: .*(no member|undeclared|implicit|too (few|many))"
+    for pattern in (compiler, r"\berror: ", r"^\w+Error: ", r"(?i)error"):
         for line in lines:
             if re.search(pattern, line) and "subprocess-exited" not in line:
                 return re.sub(r"^\S*/", "", re.sub(r"\x1b\[[0-9;]*m", "", line))[:160]
