@@ -39,7 +39,7 @@ def seen(folder: Path, *missing: WatchProblem) -> str:
     for item in items:
         book.apply(ResourceKind.PODS, "ADDED", get_object_key(item), parse_object(ResourceKind.PODS, item))
     share = SharedClusterState(DirectoryStore(folder / "store"), 3600, 100)
-    assert share.try_acquire()
+    assert share.lease.try_acquire()
     share.put_snapshot(ClusterSnapshot("watching", time.time(), book.get_inventory(), missing))
     began = time.time() - 400
     share.add_rollouts(
