@@ -127,6 +127,7 @@ def test_any_stacks_make_the_tree_of_the_reference_unless_they_are_too_heavy(cas
     tree = kernel.build(put(kernel, case), case.most)
     whole = reference.build(put(reference, case), case.most)
     assert walked(kernel) == walked(reference)
+    assert summed(kernel) == summed(reference)
     if fits(case):
         assert tree is not None
         assert listed(tree) == listed(whole)
@@ -158,6 +159,15 @@ def walked(pool: TreeBuilder) -> list[tuple[int, str]]:
     states, marked = pool.walk_stacks(classes, Automaton(next_states, marks, 1))
     texts = [names[at] if at >= 0 else "" for at in marked.tolist()]
     return list(zip(states.tolist(), texts, strict=True))
+
+
+def summed(pool: TreeBuilder) -> dict[str, list[list[float]]]:
+    """What each frame costs in four cells, self and total."""
+    luck, names = np.random.default_rng(4), pool.frame_names()
+    stacks, cells, weights = (luck.integers(0, most, 50) for most in (len(pool), 4, 9))
+    rows = (stacks.astype(np.int32), cells.astype(np.int32), weights.astype(float))
+    own, total = pool.sum_by_frame(rows, np.arange(len(names), dtype=np.int32), 4)
+    return {name: [own[at].tolist(), total[at].tolist()] for at, name in enumerate(names) if total[at].any()}
 
 
 def listed(tree: CallTree) -> dict[str, Any]:

@@ -64,10 +64,18 @@ pub struct Pool {
     frames: Vec<u32>,
     /// Where in `frames` each stack ends.
     ends: Vec<usize>,
-    /// The numbers of stacks in the order of their texts, of as many as the last tree was drawn of.
-    order: Vec<u32>,
+    /// The call paths of as many stacks as there were when the last tree was drawn.
+    paths: Paths,
     root: u32,
     other: u32,
+}
+
+/// The call paths of stacks as nodes in pre-order, and the node that each stack ends at.
+#[derive(Default)]
+struct Paths {
+    level: Vec<u32>,
+    word: Vec<u32>,
+    node: Vec<u32>,
 }
 
 impl Pool {
@@ -75,7 +83,7 @@ impl Pool {
     pub fn new(first: &str, lines: bool) -> Pool {
         let mut words = Words::new();
         let (root, other, first) = (words.number(ROOT), words.number(OTHER), words.number(first));
-        Pool { lines, words, frames: vec![first], ends: vec![1], order: Vec::new(), root, other }
+        Pool { lines, words, frames: vec![first], ends: vec![1], paths: Paths::default(), root, other }
     }
 
     pub fn stacks(&self) -> usize {
@@ -107,7 +115,7 @@ impl Pool {
     /// The tree of these sides, of its heaviest nodes if it has more than `most`. None if what it adds up to
     /// does not fit 63 bits.
     pub fn draw(&mut self, sides: &[Side<'_>], most: usize) -> Result<Option<CallTree>, MismatchedColumns> {
-        self.sort_stacks();
+        self.find_paths();
         let Some(tree) = self.tree(sides)? else { return Ok(None) };
         let nodes = tree.level.len();
         if nodes <= most {
@@ -158,29 +166,39 @@ impl Pool {
     }
 
     fn stack(&self, number: usize) -> &[u32] {
-        let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        &self.frames[start..self.ends[number]]
+        &self.frames[self.frames_of(number)]
     }
 
-    /// Brings the order of stacks up to date. Those that are in order already only merge with the others.
-    fn sort_stacks(&mut self) {
-        let first_new = self.order.len();
-        if first_new == self.stacks() {
+    fn frames_of(&self, number: usize) -> std::ops::Range<usize> {
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        start..self.ends[number]
+    }
+
+    /// Brings the call paths up to date.
+    fn find_paths(&mut self) {
+        if self.has_paths() {
             return;
         }
         let ranks = self.words.ranks();
         let ranked: Vec<u32> = self.frames.iter().map(|&word| ranks[word as usize]).collect();
-        let ends = &self.ends;
-        let frames = |number: u32| {
-            let start = if number == 0 { 0 } else { ends[number as usize - 1] };
-            &ranked[start..ends[number as usize]]
-        };
-        self.order.extend(first_new as u32..ends.len() as u32);
-        sort_lists(&mut self.order[first_new..], frames);
-        if first_new > 0 {
-            // Two runs in order, which this sort finds and merges.
-            self.order.sort_by(|&one, &other| frames(one).cmp(frames(other)));
+        let (order, shared) =
+            sort_lists(self.stacks() as u32, |number| &ranked[self.frames_of(number as usize)]);
+        let mut paths = Paths { level: vec![0], word: vec![self.root], node: vec![0; self.stacks()] };
+        let mut path: Vec<u32> = vec![0];
+        for (number, shared) in order.into_iter().zip(shared) {
+            path.truncate(shared as usize + 1);
+            for &word in &self.stack(number as usize)[shared as usize..] {
+                paths.level.push(path.len() as u32);
+                paths.word.push(word);
+                path.push(paths.level.len() as u32 - 1);
+            }
+            paths.node[number as usize] = path[path.len() - 1];
         }
+        self.paths = paths;
+    }
+
+    fn has_paths(&self) -> bool {
+        self.paths.node.len() == self.stacks()
     }
 
     fn tree(&self, sides: &[Side<'_>]) -> Result<Option<Tree>, MismatchedColumns> {
@@ -189,25 +207,33 @@ impl Pool {
         for (side, weights) in sides.iter().zip(&mut weights) {
             let Some(()) = sum_weights(side, weights, &mut present)? else { return Ok(None) };
         }
+        let Paths { level, word, node } = &self.paths;
+        let mut has = vec![false; level.len()];
+        has[0] = true;
+        node.iter()
+            .zip(&present)
+            .filter(|(_, &present)| present)
+            .for_each(|(&node, _)| has[node as usize] = true);
+        // Before a node, the last one that is a level above it is its parent.
+        let mut last = 0;
+        for (node, &level) in level.iter().enumerate().rev() {
+            has[node] |= level + 1 == last;
+            last = if has[node] { level } else { last };
+        }
         let mut tree = Tree::new(sides.len());
+        let mut moved = vec![0; level.len()];
+        for node in (0..level.len()).filter(|&node| has[node]) {
+            moved[node] = tree.push(level[node], word[node]);
+        }
         tree.node = vec![-1; self.stacks()];
-        let root = tree.push(0, self.root);
-        let mut path: Vec<usize> = Vec::new();
-        let mut before: &[u32] = &[];
-        for number in self.order.iter().map(|&number| number as usize).filter(|&number| present[number]) {
-            let here = self.stack(number);
-            path.truncate(shared(here, before));
-            for &word in &here[path.len()..] {
-                path.push(tree.push(path.len() as u32 + 1, word));
-            }
-            let leaf = *path.last().unwrap_or(&root);
+        for number in (0..self.stacks()).filter(|&number| present[number]) {
+            let leaf = moved[node[number] as usize];
             tree.node[number] = leaf as i32;
             for (self_weights, weights) in tree.self_weights.iter_mut().zip(&weights) {
                 // What all rows add up to fits: `sum_weights` has checked it.
                 self_weights[leaf].0 += weights[number].0;
                 self_weights[leaf].1 += weights[number].1;
             }
-            before = here;
         }
         Ok(Some(tree))
     }
@@ -240,23 +266,28 @@ impl Pool {
     }
 }
 
-/// Sorts numbers by their lists of ranks. What a run of lists has in common is read once for each of them, and not at
-/// each comparison.
-fn sort_lists<'a>(numbers: &mut [u32], list: impl Fn(u32) -> &'a [u32]) {
+/// The numbers below `count` in the order of their lists of ranks, and how many ranks each list begins with as the one
+/// before it does. What a run of lists has in common is read once for each of them, and not at each comparison.
+fn sort_lists<'a>(count: u32, list: impl Fn(u32) -> &'a [u32]) -> (Vec<u32>, Vec<u32>) {
     // What is left of each list, the rank before it and its number. Lists that have ended come first.
     type Rest<'a> = (u32, u32, &'a [u32]);
-    let mut rests: Vec<Rest<'a>> = numbers.iter().map(|&number| (0, number, list(number))).collect();
-    // Runs of lists that began alike.
+    let mut rests: Vec<Rest<'a>> = (0..count).map(|number| (0, number, list(number))).collect();
+    let mut shared = vec![0; rests.len()];
+    // Runs of lists that began alike, and how many ranks they began with.
     let whole = 0..rests.len();
-    let mut runs = vec![whole];
-    while let Some(run) = runs.pop() {
+    let mut runs = vec![(whole, 0)];
+    while let Some((run, begun)) = runs.pop() {
         let within = &mut rests[run.clone()];
         if within.len() < SMALL_RUN {
             within.sort_unstable_by(|one, other| one.2.cmp(other.2));
+            for at in 1..within.len() {
+                shared[run.start + at] = (begun + count_shared(within[at].2, within[at - 1].2)) as u32;
+            }
             continue;
         }
         let first = within[0].2;
-        let common = within.iter().fold(first.len(), |common, each| shared(&first[..common], each.2));
+        let common = within.iter().fold(first.len(), |common, each| count_shared(&first[..common], each.2));
+        shared[run.start + 1..run.end].fill((begun + common) as u32);
         for each in within.iter_mut() {
             let rest = &each.2[common..];
             (each.0, each.2) = rest.split_first().map_or((0, rest), |(&rank, rest)| (rank + 1, rest));
@@ -265,16 +296,16 @@ fn sort_lists<'a>(numbers: &mut [u32], list: impl Fn(u32) -> &'a [u32]) {
         let mut start = run.start;
         for alike in within.chunk_by(|one, other| one.0 == other.0) {
             if alike[0].0 > 0 && alike.len() > 1 {
-                runs.push(start..start + alike.len());
+                runs.push((start..start + alike.len(), begun + common + 1));
             }
             start += alike.len();
         }
     }
-    numbers.iter_mut().zip(rests).for_each(|(number, rest)| *number = rest.1);
+    (rests.into_iter().map(|rest| rest.1).collect(), shared)
 }
 
 /// How many frames two lists begin with alike.
-fn shared(one: &[u32], other: &[u32]) -> usize {
+fn count_shared(one: &[u32], other: &[u32]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
