@@ -161,7 +161,9 @@ def _containerd(programs: Programs, place: Place) -> None:
         },
     }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    (folder / "cni").mkdir()
+    # Users of a pod's own pass through this folder; containerd would make it for root alone.
+    for name in ("cni", "containerd"):
+        (folder / name).mkdir()
     network = {"cniVersion": "0.4.0", "name": "pods", "plugins": [bridge, ports]}
     (folder / "cni" / "10-pods.conflist").write_text(json.dumps(network))
     (folder / "containerd.toml").write_text(f"""\
