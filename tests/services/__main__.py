@@ -1,7 +1,7 @@
 """The services matrix: `python -m tests.services [--python 3.11] [--service TEXT] [--page FILE]`.
 
 Runs one service at a time. What each run found is kept under the cache folder, so that a part of the
-matrix can be run again, or one interpreter after another; the page tells of everything that was found.
+matrix can be run again, or one interpreter after another; the page has everything that was found.
 """
 
 from __future__ import annotations

@@ -19,8 +19,11 @@ Counted = tuple[int, int]
 
 
 def allowed_of(state: str) -> float:
-    """How much a state may be off. A thread that gets the GIL is woken: to the kernel's clocks it is asleep
-    until it is in the queue for a CPU, to the sampler it waits for a CPU."""
+    """How much the share of a state may be off.
+
+    A thread that is given the GIL is woken first. By the kernel's clocks it sleeps until it is in the queue
+    for a CPU; in samples it waits for a CPU from the start.
+    """
     return 0.02 if state == "gil_wait" else 0.005
 
 
