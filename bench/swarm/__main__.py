@@ -4,14 +4,19 @@
 
 The script starts versitygw, collectors that also compact, and processes of many sidecars (`sidecars`). It
 measures their memory and CPU once a second, ends them, and compares the stored windows with the
-acknowledged ones (`proof`). `--outage 10` stops the S3 server for that number of seconds in the middle.
-`--freeze 10 --down 5` stops the collectors for 10 seconds, kills them, and starts them 5 seconds later: all
-waiting sidecars fail at once. The last line and the exit code say whether the check succeeded.
+acknowledged ones (`proof`). The last line and the exit code say whether the check succeeded.
+
+`--outage 10` stops the S3 server for that number of seconds in the middle. `--freeze 10 --down 5` stops the
+collectors for 10 seconds, kills them, and starts them 5 seconds later: all waiting sidecars fail at once.
+`--queries 1` asks a query a second meanwhile (`queries`). `--expired 20` writes so many windows of ten days
+ago a minute, which retention has to delete. `--errors 0.05 --latency 0.2` puts a proxy in front of the S3
+server: it fails that share of the requests, and delays each by those seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import pickle
 import signal
@@ -23,8 +28,10 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +39,26 @@ import psutil
 
 from bench.corpus import Corpus, Shape
 from bench.swarm.proof import Proof, prove
+from bench.swarm.queries import Queries
 from bench.swarm.sidecars import Body, Result, Shipped, Task, blocks
 from sidelight_collector.stack_hashing import FIRST_STATES
 from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.live_objects import list_live_objects
+from sidelight_collector.storage.segments import write_hashed_segment
+from sidelight_collector.storage.tables import DAY_NS
 from sidelight_model.counts import STATES
 from sidelight_model.folded import render_folded
-from tests.processes import Collector, S3Server, collector, s3_server
+from tests.collector.failing_proxy import FailingProxy, Mishap
+from tests.processes import Collector, S3Server, collector, eventually, s3_server
 
 MB = 1 << 20
 LOOK_SECONDS = 1.0
 SIDECARS = "from bench.swarm.sidecars import main; main()"
+EXPIRED_DAYS = 10
+EXPIRED_SECONDS = 60
+RETENTION_SECONDS = 300.0
 BUCKET, PREFIX = "swarm", "profiles"
+FAILURES = (Mishap.SLOW_DOWN, Mishap.BROKEN, Mishap.REFUSED, Mishap.UNTOLD)
 REPORTED = (
     "sidelight_segments_written_total",
     "sidelight_compacted_windows_total",
@@ -55,7 +71,9 @@ class Plan:
     """The parameters of a run; times are in seconds.
 
     `outage` is how long the S3 server stops in the middle. `freeze` and `down` are how long the collectors
-    stop, and are gone after that.
+    stop, and are gone after that. `queries` is how many are asked a second, `expired` how many windows
+    are written a minute that retention has to delete. `errors` is the share of S3 requests that fail, and
+    `latency` is what is added to each of them.
     """
 
     sidecars: int = 10_000
@@ -69,6 +87,10 @@ class Plan:
     outage: float = 0.0
     freeze: float = 0.0
     down: float = 0.0
+    queries: float = 0.0
+    expired: int = 0
+    errors: float = 0.0
+    latency: float = 0.0
     bodies: int = 256
     seed: int = 1
     options: str = ""
@@ -104,6 +126,22 @@ class Watched:
             + f", most {max(self.memory) / MB:.0f}"
         )
 
+    def slope(self) -> tuple[float, float]:
+        """Return the growth of memory in the second half, in MB an hour, and its standard error.
+
+        It is the least-squares line through the medians of twenty equal parts of that half.
+        """
+        half = self.memory[len(self.memory) // 2 :]
+        size = max(1, len(half) // 20)
+        parts = [statistics.median(half[at : at + size]) / MB for at in range(0, len(half) - size + 1, size)]
+        hours = [(at + 0.5) * size * LOOK_SECONDS / 3600 for at in range(len(parts))]
+        if len(parts) < 3:
+            return math.nan, math.nan
+        slope, first = statistics.linear_regression(hours, parts)
+        residual = math.fsum((y - first - slope * x) ** 2 for x, y in zip(hours, parts, strict=True))
+        spread = math.fsum((x - statistics.fmean(hours)) ** 2 for x in hours)
+        return slope, math.sqrt(residual / (len(parts) - 2) / spread)
+
 
 @dataclass(frozen=True, slots=True)
 class Restart:
@@ -124,6 +162,9 @@ class Outcome:
     watched: dict[str, Watched]
     seconds: float
     restarts: Sequence[Restart]
+    queries: Queries
+    expired: int
+    mishaps: Counter[str]
 
     @property
     def shipped(self) -> list[Shipped]:
@@ -159,7 +200,13 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
     with ExitStack() as stack:
         server = stack.enter_context(s3_server(folder / "s3"))
         location = f"s3://{server.create_bucket(BUCKET)}/{PREFIX}"
-        options = ["--s3-endpoint", server.endpoint, *plan.options.split()]
+        proxy = FailingProxy(server.endpoint, seed=plan.seed)
+        proxy.rate, proxy.latency = plan.errors, plan.latency
+        proxy.mishaps = FAILURES if plan.errors else ()
+        if plan.errors or plan.latency:
+            stack.enter_context(proxy.serving())
+        endpoint = proxy.endpoint if plan.errors or plan.latency else server.endpoint
+        options = ["--s3-endpoint", endpoint, *plan.options.split()]
 
         def start(at: int, *more: str) -> Collector:
             return stack.enter_context(
@@ -205,8 +252,32 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
             for one in collectors:
                 one.running.process.send_signal(signal.SIGSTOP)
 
+        store = swarm_store(server)
+        expired = 0
+
+        def write_expired() -> None:
+            nonlocal expired
+            write_hashed_segment(store, list(islice(old, plan.expired)))
+            expired += plan.expired
+
         faults = [(plan.seconds / 2, freeze), (plan.seconds / 2 + plan.freeze, kill_and_restart)]
-        seconds = _watch(plan, sidecars, watched, server, faults if plan.freeze else ())
+        events = faults if plan.freeze else []
+        if plan.expired:
+            day = time.time_ns() // DAY_NS - EXPIRED_DAYS
+            shape = Shape(versions=1, seed=plan.seed, start_ns=day * DAY_NS)
+            old = Corpus(shape).windows()
+            events += [(float(at), write_expired) for at in range(0, int(plan.seconds), EXPIRED_SECONDS)]
+        queries = Queries([one.url for one in collectors], plan.services, 2 * plan.interval, plan.seed)
+        with queries.asking(plan.queries) if plan.queries else nullcontext():
+            seconds = _watch(plan, sidecars, watched, server, sorted(events, key=itemgetter(0)))
+        if plan.expired:
+            say("waiting until retention has deleted what expired")
+            until_ns = time.time_ns() - EXPIRED_DAYS * DAY_NS // 2
+            eventually(
+                "nothing expired is left",
+                lambda: not list_live_objects(store, 0, until_ns).refs,
+                RETENTION_SECONDS,
+            )
         results = [pickle.loads((folder / f"result-{at}").read_bytes()) for at in range(plan.processes)]
         say("the store is compared with what was sent")
         metrics = sum((read_metrics(one.url) for one in collectors), Counter())
@@ -214,8 +285,9 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         for one in collectors:
             one.running.end()
         shipped = [one for result in results for one in result.windows]
-        proof = prove(swarm_store(server), shipped, made)
-    return Outcome(results, proof, services, metrics, watched, seconds, restarts)
+        proof = prove(store, shipped, made)
+    mishaps = Counter(mishap.name.lower() for mishap, _ in proxy.happened)
+    return Outcome(results, proof, services, metrics, watched, seconds, restarts, queries, expired, mishaps)
 
 
 @contextmanager
@@ -302,7 +374,16 @@ def report(plan: Plan, outcome: Outcome) -> None:
     for what, one in watched.items():
         cost = one.used * 1000 / max(len(shipped), 1)
         share = one.used / outcome.seconds
-        print(f"{what:11} {cost:6.2f} CPU ms a window, {share:5.1%} of a core; MB of memory {one.sizes()}")
+        growth, error = one.slope()
+        print(
+            f"{what:11} {cost:6.2f} CPU ms a window, {share:5.1%} of a core; MB of memory {one.sizes()}; "
+            f"in the second half {growth:+.1f} ± {2 * error:.1f} an hour"
+        )
+    outcome.queries.report()
+    if outcome.expired:
+        print(f"{outcome.expired} expired windows were written meanwhile, and retention deleted all of them")
+    if outcome.mishaps:
+        print(f"S3 requests that failed: {dict(outcome.mishaps)}")
     for name in REPORTED:
         print(f"{name} {sum(value for key, value in outcome.metrics.items() if key.startswith(name)):g}")
     refused = {key: value for key, value in outcome.metrics.items() if "refusals" in key and value}
@@ -363,6 +444,7 @@ def main() -> None:
         kind = {"int": int, "float": float, "str": str}[str(each.type)]
         arguments.add_argument(f"--{each.name}", type=kind, default=each.default)
     plan = Plan(**vars(arguments.parse_args()))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with tempfile.TemporaryDirectory(prefix="sidelight-swarm-") as folder:
             outcome = run(plan, Path(folder))

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from bench.corpus import Corpus, Shape
-from bench.swarm.__main__ import Outcome, Plan, run
+from bench.swarm.__main__ import Outcome, Plan, Watched, run
 from bench.swarm.proof import prove
 from bench.swarm.sidecars import Body, Shipped, blocks, frame
 from sidelight_collector.decompress import decompress_body
@@ -18,6 +18,10 @@ from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.segments import write_hashed_segment
 
 COMPACTING = "--compact-interval-seconds 1 --compact-min-segments 2 --flush-seconds 0.5"
+RETAINING = (
+    "--retention-interval-seconds 1 --max-age-days 1 "
+    "--retention-raw-days 1 --retention-hour-days 1 --retention-day-days 1"
+)
 SMALL = Plan(
     sidecars=300,
     interval=3,
@@ -28,7 +32,11 @@ SMALL = Plan(
     processes=2,
     lost=0.1,
     bodies=24,
-    options=COMPACTING,
+    queries=5,
+    expired=3,
+    errors=0.05,
+    latency=0.02,
+    options=f"{COMPACTING} {RETAINING}",
 )
 
 
@@ -62,6 +70,25 @@ def test_compaction_ran_meanwhile(swarmed: Outcome) -> None:
 def test_the_api_counts_what_was_sent(swarmed: Outcome) -> None:
     assert swarmed.services["basis"]["windows"] == len(swarmed.shipped)
     assert sum(one["samples"] for one in swarmed.services["services"]) == swarmed.proof.samples
+
+
+@pytest.mark.long
+def test_every_query_is_answered_while_s3_requests_fail(swarmed: Outcome) -> None:
+    assert swarmed.queries.failures == []
+    assert set(swarmed.queries.seconds) == {"overview", "timeline", "flamegraph", "depth", "compare"}
+    assert swarmed.mishaps.total() > 0
+
+
+@pytest.mark.long
+def test_what_expired_was_written_and_is_gone(swarmed: Outcome) -> None:
+    assert swarmed.expired == 3
+
+
+def test_the_growth_of_memory_is_that_of_its_second_half() -> None:
+    memory = [*[1 << 30] * 1800, *((500 << 20) + second * (10 << 20) // 3600 for second in range(1800))]
+    growth, error = Watched([], memory).slope()
+    assert growth == pytest.approx(10, abs=0.1)
+    assert error < 0.1
 
 
 Stored = tuple[Sequence[HashedWindow], list[Shipped], list[Body]]

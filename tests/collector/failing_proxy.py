@@ -33,12 +33,14 @@ class Mishap(Enum):
 class FailingProxy:
     """Forwards to `endpoint`; while `mishaps` is not empty one of so many requests has one of them.
 
-    With `unconditional` it keeps headers that begin with If- to itself, as services do that do not know them.
+    It answers each request after `latency` seconds. With `unconditional` it keeps headers that begin with
+    If- to itself, as services do that do not know them.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0, unconditional: bool = False) -> None:
         self.mishaps: Sequence[Mishap] = ()
         self.rate = 0.1
+        self.latency = 0.0
         self.happened: list[tuple[Mishap, str]] = []
         self.unconditional = unconditional
         self.ended = threading.Event()
@@ -111,6 +113,8 @@ def _handler(proxy: FailingProxy) -> type[BaseHTTPRequestHandler]:
                 self.send_response_only(100)
                 self.end_headers()
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if proxy.latency:
+                proxy.ended.wait(proxy.latency)
             mishap = proxy.drawn(f"{self.command} {self.path}")
             if mishap is Mishap.SLOW_DOWN:
                 return self._answer(503, [("Content-Type", "application/xml")], SLOW_DOWN)
