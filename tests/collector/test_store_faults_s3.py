@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import UTC, datetime
 from itertools import count
 
 import pytest
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
-from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.backends.s3 import S3Store, parse_timestamp
 from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
@@ -100,3 +101,10 @@ def test_a_server_that_ignores_conditions_is_found_out(
         store = open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)
         assert verify_store(store).conditional_writes
         assert list_segments(store, *EVER) == []
+
+
+def test_times_of_listings_and_of_headers_are_understood() -> None:
+    at = datetime(2026, 11, 28, 3, 51, 37, tzinfo=UTC)
+    for text in ("2026-11-28T03:51:37.000Z", "2026-11-28T03:51:37+00:00", "Sat, 28 Nov 2026 03:51:37 GMT"):
+        assert parse_timestamp(text) == at
+    assert parse_timestamp(at.timestamp()) == at

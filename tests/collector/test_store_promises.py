@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -111,6 +112,14 @@ def test_a_listing_has_the_etag_of_each_object_or_none_at_all(store: ObjectStore
     told = [store.put("v1/a", b"first"), store.put("v1/b", b"second"), store.put("v1/a", b"third")][1:]
     etags = [entry.etag for entry in store.list("v1/")]
     assert etags == ([None, None] if store.kind == "directory" else told[::-1])
+
+
+def test_a_listing_has_the_time_of_each_object(store: ObjectStore) -> None:
+    before = time.time()
+    store.put("v1/a", b"content")
+    (entry,) = store.list("v1/")
+    # Stores give whole seconds, or round to the next one.
+    assert before - 1 <= entry.modified <= time.time() + 1
 
 
 def test_a_listing_begins_after_the_key_it_is_told(store: ObjectStore) -> None:

@@ -11,9 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, Final
 
 import boto3
+import botocore.session
+import botocore.utils
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -65,7 +68,9 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._endpoint = endpoint
-        session = boto3.session.Session()
+        core = botocore.session.get_session()
+        core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_timestamp)
+        session = boto3.session.Session(botocore_session=core)
         with self._translate_errors(""):
             self._client = session.client(
                 "s3",
@@ -224,3 +229,11 @@ class S3Store:
 
 def _error_code(error: ClientError) -> str:
     return error.response["Error"].get("Code", "")
+
+
+def parse_timestamp(value: Any) -> datetime:
+    """Parse a time in a response; for those of listings this is far faster than the SDK's own parser."""
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return botocore.utils.parse_timestamp(value)
