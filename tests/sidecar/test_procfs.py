@@ -63,6 +63,39 @@ def test_an_embedded_interpreter_is_recognised_by_its_mapped_libpython(tmp_path:
         assert proc.python_version == VERSION
 
 
+def test_a_parent_of_the_same_executable_is_python_once_its_child_is(tmp_path: Path) -> None:
+    """As uWSGI with an interpreter linked in and `lazy-apps`: only its workers map extension modules."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "this test needs a C compiler: run `make tools`"
+    source, binary = tmp_path / "master.c", tmp_path / "webserver"
+    source.write_text(
+        "#include <fcntl.h>\n#include <signal.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n"
+        "#include <unistd.h>\n"
+        "int main(int count, char **words) {\n"
+        "  prctl(PR_SET_PDEATHSIG, SIGKILL);\n"
+        "  if (fork() == 0) {\n"
+        "    prctl(PR_SET_PDEATHSIG, SIGKILL);\n"
+        "    mmap(0, 4096, PROT_READ, MAP_PRIVATE, open(words[1], O_RDONLY), 0);\n"
+        "  }\n  pause();\n}\n"
+    )
+    subprocess.run([compiler, str(source), "-o", str(binary)], check=True)
+    module = tmp_path / "_json.cpython-312-x86_64-linux-gnu.so"
+    module.write_bytes(bytes(4096))
+    procfs = ProcFs()
+    with running(tmp_path / "log", "sh", "-c", f"{binary} {module} & wait") as shell:
+
+        def versions() -> dict[str, list[str | None]]:
+            found: dict[str, list[str | None]] = {}
+            for proc in procfs.list_processes():
+                name = proc.executable.rpartition("/")[2]
+                if str(tmp_path) in proc.executable or proc.pid == shell.pid:
+                    found.setdefault(name, []).append(proc.python_version)
+            return found
+
+        eventually("both are Python", lambda: versions().get("webserver") == ["3.12", "3.12"])
+        assert [found for name, found in versions().items() if name != "webserver"] == [[None]]
+
+
 def test_a_process_that_loads_python_later_is_found_then(tmp_path: Path, procfs: ProcFs) -> None:
     """The shell becomes Python by exec: the same pid and start time, another program."""
     script = f"read -r line < {tmp_path}/go; exec {sys.executable} -c 'import time; time.sleep(60)'"

@@ -3,8 +3,10 @@
 A Python process is recognized by its executable's name or by a libpython mapped into it, never by its
 arguments: uwsgi and other embedders run Python under another name, and `vim x.py` does not run Python. A
 process with the interpreter linked into its executable maps no libpython, but maps extension modules of its
-version. If the executable may not be read (another user's process without SYS_PTRACE), the name that the
-kernel shows to everybody decides, so that the process is found and the refusal reported.
+version. A parent that runs the same executable may have imported none yet, as the master of uWSGI with
+`lazy-apps`: it counts as Python once a child of it does. If the executable may not be read (another user's
+process without SYS_PTRACE), the name that the kernel shows to everybody decides, so that the process is
+found and the refusal reported.
 """
 
 from __future__ import annotations
@@ -205,6 +207,7 @@ class ProcFs:
                     usage[proc.key] = ProcessUsage(stat.cpu_ns, stat.rss_bytes)
             self._cache[pid] = cached
         self.usage = usage
+        self._detect_parents()
         if not has_new and len(previous) == len(self._cache):
             return [cached.proc for cached in self._cache.values()]
         alive = {cached.proc.key for cached in self._cache.values()}
@@ -302,7 +305,11 @@ class ProcFs:
             return proc
         if proc.python_version is None:
             detection = self._detections.get(proc.key)
-            is_current = detection is not None and self._scan < detection.next_check
+            is_current = (
+                detection is not None
+                and detection.python_version is None
+                and self._scan < detection.next_check
+            )
             has_same_executable = is_current and _read_link(f"{self._root}/{proc.pid}/exe") == proc.executable
             return proc if has_same_executable else None
         stat = self.read_stat(proc.pid)
@@ -395,6 +402,19 @@ class ProcFs:
             executable, python, recheck_scans, self._scan + recheck_scans
         )
         return python
+
+    def _detect_parents(self) -> None:
+        """Detect Python in parents, from the next scan on, whose children of the same executable run it."""
+        for child in self._cache.values():
+            parent = self._cache.get(child.proc.ppid)
+            if (
+                parent is not None
+                and child.proc.python_version is not None
+                and parent.proc.python_version is None
+                and parent.proc.executable == child.proc.executable
+                and (detection := self._detections.get(parent.proc.key)) is not None
+            ):
+                detection.python_version = child.proc.python_version
 
     def _find_mapped_python(self, folder: Path) -> str | None:
         by_extension_module = None
