@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from tests.truth import legal
 from tests.truth.diaries import Diary, Spent, TaskDiary
@@ -18,13 +19,10 @@ from tests.truth.sampling import Row, Window
 Counted = tuple[int, int]
 
 
-def allowed_of(state: str) -> float:
-    """How much the share of a state may be off.
-
-    A thread that is given the GIL is woken first. By the kernel's clocks it sleeps until it is in the queue
-    for a CPU; in samples it waits for a CPU from the start.
-    """
-    return 0.02 if state == "gil_wait" else 0.005
+WAKING: Final = 0.02
+"""How much of a share of `gil_wait` may be `cpu_wait`: a thread that is given the GIL is woken first. By the
+kernel's clocks it sleeps until it is in the queue for a CPU; in samples it waits for a CPU from the start.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +94,18 @@ class Share(Question):
     """`count` gives, of a row, the samples that are in the share and those that it is a share of.
 
     Where the program cannot tell more, the truth is a range, and what was seen is held to its nearest point.
+    An interval also covers the truth if it holds a share that is smaller by at most `waking`.
     """
 
     name: str
     count: Callable[[Row], Counted]
     truth: Callable[[Told], float | tuple[float, float]]
-    allowed: float = 0.005
+    waking: float = 0.0
     unit: str = "%"
+
+    @property
+    def allowed(self) -> float:  # type: ignore[override]
+        return self.waking or 0.005
 
     def answer(self, rows: Sequence[Row], told: Told) -> Answer | None:
         counted = [self.count(row) for row in rows if not row.unread]
@@ -112,7 +115,8 @@ class Share(Question):
         truth = self.truth(told)
         if isinstance(truth, tuple):
             truth = min(max(hits / samples, truth[0]), truth[1])
-        return Answer(hits / samples, truth, share_is_covered(hits, samples, truth), samples)
+        nearest = min(max(hits / samples, truth - self.waking), truth)
+        return Answer(hits / samples, truth, share_is_covered(hits, samples, nearest), samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,9 +367,7 @@ def spinners(count: int) -> Program:
     def truth(told: Told) -> tuple[float, float]:
         return told.asleep("compute", of=("compute",), threads=threads)
 
-    share = Share(
-        f"gil_wait ({count - 1}/{count})", state("gil_wait", "compute"), truth, allowed_of("gil_wait")
-    )
+    share = Share(f"gil_wait ({count - 1}/{count})", state("gil_wait", "compute"), truth, WAKING)
     return Program("spinners", (str(count),), (share,), rate_hz=200, needs_gil=True)
 
 
@@ -380,7 +382,8 @@ def waits() -> Program:
             return (hits if within(*waits)(row) else 0), samples
 
         title = f"{name} in {' and '.join(waits)}"
-        return Share(title, count, lambda told: told.asleep(*waits, of=phases), allowed_of(name))
+        waking = WAKING if name == "gil_wait" else 0.0
+        return Share(title, count, lambda told: told.asleep(*waits, of=phases), waking)
 
     questions = (
         share("lock", "lock"),
@@ -401,7 +404,7 @@ def gthread(load: str) -> Program:
         def truth(told: Told) -> tuple[float, float]:
             return told.asleep(*waits, of=phases, threads=threads, wakes=wakes)
 
-        return Share(name, state(name, "_worker"), truth, allowed_of(name))
+        return Share(name, state(name, "_worker"), truth, WAKING if name == "gil_wait" else 0.0)
 
     def on_cpu(told: Told) -> tuple[float, float]:
         wall, cpu, queued = (
