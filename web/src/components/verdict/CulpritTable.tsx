@@ -9,7 +9,6 @@ import { percent, signed } from "../../lib/numbers.ts";
 import { formatColumn, rateUnit } from "../../lib/quantities.ts";
 import { describeNoCulprits } from "../../viewmodels/verdictText.ts";
 import { SourceLink } from "../controls/SourceLink.tsx";
-import { Badge } from "../ui/Badge.tsx";
 import { Link } from "../ui/Controls.tsx";
 import { formatPods, formatQ } from "./EffectCells.tsx";
 import * as strings from "../../strings/comparisonStrings.tsx";
@@ -83,7 +82,6 @@ function CulpritName({ row: { function: name, file, folded, names, direction, de
       </Link>{" "}
       <bdi class="quiet">{file.slice(-80)}</bdi>{" "}<SourceLink frame={formatFrame(name, file)} />
       {renamedFrom !== null && <span class="quiet">{" "}{strings.was(<bdi>{renamedFrom.slice(0, 120)}</bdi>)}</span>}
-      <Badge change={{ direction }} />
     </>
   );
 }
