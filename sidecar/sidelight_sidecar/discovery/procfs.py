@@ -404,7 +404,10 @@ class ProcFs:
         return python
 
     def _detect_parents(self) -> None:
-        """Detect Python in parents, from the next scan on, whose children of the same executable run it."""
+        """Detect Python in parents whose children of the same executable run it.
+
+        They count as Python from the next scan on.
+        """
         for child in self._cache.values():
             parent = self._cache.get(child.proc.ppid)
             if (

@@ -232,7 +232,10 @@ def _error_code(error: ClientError) -> str:
 
 
 def parse_timestamp(value: Any) -> datetime:
-    """Parse a time in a response; for those of listings this is far faster than the SDK's own parser."""
+    """Parse a time in a response.
+
+    For those of listings this is far faster than the SDK's own parser.
+    """
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
