@@ -125,6 +125,9 @@ def test_picture_comes_first_on_a_phone_too(shop: str, open_page: Open) -> None:
         assert at["top"] <= top, address
         assert at["rows"] >= 16, address
         assert at["wide"] == 390
+    page.goto(f"{shop}{COMPARISON}&view=tree")
+    tree = page.get_by_role("treegrid").locator("xpath=..")
+    assert tree.evaluate("box => box.scrollWidth - box.clientWidth") == 0
     page.goto(shop + PROFILE)
     expect(page.get_by_role("button", name="shop: switch to another service")).to_be_in_viewport()
     # Tools that are out of view fade out, and scroll into it.
