@@ -203,9 +203,8 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         proxy = FailingProxy(server.endpoint, seed=plan.seed)
         proxy.rate, proxy.latency = plan.errors, plan.latency
         proxy.mishaps = FAILURES if plan.errors else ()
-        if plan.errors or plan.latency:
-            stack.enter_context(proxy.serving())
-        endpoint = proxy.endpoint if plan.errors or plan.latency else server.endpoint
+        is_proxied = plan.errors or plan.latency
+        endpoint = stack.enter_context(proxy.serving()).endpoint if is_proxied else server.endpoint
         options = ["--s3-endpoint", endpoint, *plan.options.split()]
 
         def start(at: int, *more: str) -> Collector:

@@ -29,7 +29,7 @@ KINDS: Final = (
 
 
 class Queries:
-    """What was asked of the collectors, one after the other, and how long each answer took.
+    """Queries of all collectors in turn: `seconds` has the time of each answer, by kind.
 
     `failures` has those that had no answer, with the reason. Nothing is asked in the first `quiet` seconds,
     in which not every service has windows.

@@ -408,16 +408,12 @@ class ProcFs:
 
         They count as Python from the next scan on.
         """
-        for child in self._cache.values():
-            parent = self._cache.get(child.proc.ppid)
-            if (
-                parent is not None
-                and child.proc.python_version is not None
-                and parent.proc.python_version is None
-                and parent.proc.executable == child.proc.executable
-                and (detection := self._detections.get(parent.proc.key)) is not None
-            ):
-                detection.python_version = child.proc.python_version
+        for child in [cached.proc for cached in self._cache.values() if cached.proc.python_version]:
+            parent = self._cache.get(child.ppid)
+            if parent is None or parent.proc.python_version or parent.proc.executable != child.executable:
+                continue
+            if detection := self._detections.get(parent.proc.key):
+                detection.python_version = child.python_version
 
     def _find_mapped_python(self, folder: Path) -> str | None:
         by_extension_module = None
