@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from playwright.sync_api import Page, expect
+
+from tests.processes import eventually
 
 SMALL = """() => [...document.querySelectorAll(
     'button, .button, summary, select, input:not([type=checkbox]), nav a, .besides a, .culprits a')]
@@ -14,6 +18,14 @@ WIDER = """() => [...document.querySelectorAll('main *, header *')]
   .filter(at => at.getBoundingClientRect().right > innerWidth + 1)
   .map(at => at.outerHTML.slice(0, 160)).slice(0, 5)"""
 FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+def clipboard_after(page: Page, press: Callable[[], None]) -> str:
+    """What `press` puts into the clipboard. That the page says so is over after 2.5 s, and no condition."""
+    page.evaluate("navigator.clipboard.writeText('')")
+    press()
+    text: str = eventually("it is copied", lambda: page.evaluate("navigator.clipboard.readText()"))
+    return text
 
 
 def violations(page: Page, axe: str) -> list[str]:

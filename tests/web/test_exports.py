@@ -10,17 +10,17 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from playwright.sync_api import Download, Page, expect
 
-from tests.processes import eventually
 from tests.web.conftest import Open
 from tests.web.flame import box, boxes, click, outline
 from tests.web.profiles import AFTER, BEFORE, HOSTILE, HOSTILE_SERVICE, send, windows
-from tests.web.rules import assert_fits, violations_in_both_themes
+from tests.web.rules import assert_fits, clipboard_after, violations_in_both_themes
 
 COMPARE = "/s/shop/compare?baseline=version%3Av1&comparison=version%3Av2&basis=equal_load"
 HOSTILE_LABEL = 'a\'b "c" $(touch MARKER) `id` \\ !! é\u202e;&|<>'
@@ -42,13 +42,8 @@ def kept(download: Download, tmp_path: Path) -> Path:
 
 def copied(page: Page, name: str) -> str:
     """What a choice of the menu beside Share puts into the clipboard."""
-    # What was copied before, and what was said of it, may be there still.
-    page.evaluate("navigator.clipboard.writeText('')")
     page.get_by_label("More ways to share").click()
-    page.get_by_role("button", name=name).click()
-    expect(page.locator(".toast")).to_contain_text("copied")
-    text: str = eventually(f"{name} copies", lambda: page.evaluate("navigator.clipboard.readText()"))
-    return text
+    return clipboard_after(page, page.get_by_role("button", name=name).click)
 
 
 def ran(command: str) -> str:
@@ -145,9 +140,30 @@ def test_where_exports_are_limited_and_no_links_are_kept_it_is_said(limited: str
     # Where no links are kept the long address is shared.
     page = open_page(f"{limited}/s/shop?from=-30m", expected="403")
     boxes(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Full URL copied")
-    assert page.evaluate("navigator.clipboard.readText()").startswith(f"{limited}/s/shop?from=20")
+    shared = clipboard_after(page, page.get_by_role("button", name="Share", exact=True).click)
+    assert shared.startswith(f"{limited}/s/shop?from=20")
+
+
+def test_what_was_copied_is_said_for_two_and_a_half_seconds_each_time(shop: str, open_page: Open) -> None:
+    page = open_page(f"{shop}/s/shop", own_context=True)
+    page.clock.install()
+    page.reload()
+    boxes(page)
+    page.clock.pause_at(time.time() + 600)
+    said = page.locator(".toast")
+    for name, message in (
+        ("Copy CLI command", "Command copied"),
+        ("Copy as curl", "curl command copied"),
+    ) * 2:
+        copied(page, name)
+        expect(said).to_have_text(message)
+        page.clock.run_for(2400)
+    expect(said).to_have_text(message)
+    copied(page, name)
+    page.clock.run_for(2400)
+    expect(said).to_have_text(message)
+    page.clock.run_for(200)
+    expect(said).to_be_empty()
 
 
 def offline(page: Page, open_page: Open, tmp_path: Path, **options: object) -> Page:
@@ -267,9 +283,7 @@ def test_hostile_names_in_a_page_from_a_disk_are_shown_and_never_run(
 def test_a_link_to_a_comparison_pins_the_times_of_its_sides_too(shop: str, open_page: Open) -> None:
     page = open_page(f"{shop}{COMPARE}&baseline_from=-2h&comparison_until=now")
     boxes(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Link copied")
-    other = open_page(page.evaluate("navigator.clipboard.readText()"))
+    other = open_page(clipboard_after(page, page.get_by_role("button", name="Share", exact=True).click))
     given = parse_qs(urlsplit(other.url).query)
     assert not any(
         time[0].startswith(("-", "now")) for name, time in given.items() if name[-4:] in ("from", "ntil")

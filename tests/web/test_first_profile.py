@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes
 from tests.web.profiles import BEFORE, send, windows
-from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
+from tests.web.rules import assert_fits, clipboard_after, small_controls, violations_in_both_themes
 
 
 def asks(url: str, problem: str) -> None:
@@ -55,11 +55,9 @@ def test_empty_page_says_what_is_up_and_turns_into_services_by_itself(
     for name, words in (("kubectl", "kubectl debug POD"), ("Helm", 'include "sidelight.sidecar"')):
         page.get_by_role("radio", name=name).click()
         expect(page.locator(".command").first).to_contain_text(words)
-        page.get_by_role("button", name="Copy", exact=True).first.click()
-        expect(page.locator(".toast")).to_have_text("Command copied")
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert words in copied
-        assert running.url in copied
+        command = clipboard_after(page, page.get_by_role("button", name="Copy", exact=True).first.click)
+        assert words in command
+        assert running.url in command
     # The page asks every three seconds; its clock goes there at once.
     asks(running.url, "ptrace denied (yama=2)")
     page.clock.fast_forward(3000)

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.web.conftest import Open
 from tests.web.flame import boxes, graph, hover, point
-from tests.web.rules import assert_fits, small_controls, violations_in_both_themes
+from tests.web.rules import assert_fits, clipboard_after, small_controls, violations_in_both_themes
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -116,8 +116,7 @@ def test_a_tooltip_stays_with_its_links_by_key_and_by_click(limited: str, open_p
     # The pointer goes into it without changing what it says, and can use it.
     page.mouse.move(*point(page, "render"))
     expect(pinned).to_contain_text("query (shop/db.py)")
-    pinned.get_by_role("button", name="Copy function").click()
-    assert page.evaluate("navigator.clipboard.readText()") == "query"
+    assert clipboard_after(page, pinned.get_by_role("button", name="Copy function").click) == "query"
     page.keyboard.press("Escape")
     expect(pinned).to_have_count(0)
     # A press elsewhere closes it too, and with the keys alone it belongs to the selected frame.

@@ -15,6 +15,7 @@ from sidelight_collector.http import ui
 from tests.web.conftest import Open, Serve
 from tests.web.flame import boxes, outline
 from tests.web.profiles import AFTER, BEFORE, send, windows
+from tests.web.rules import clipboard_after
 
 MOST_SCRIPT_BYTES = 100_000
 """What the scripts of the first page may weigh together, compressed with gzip as they are served."""
@@ -99,9 +100,7 @@ def test_everything_works_below_a_path_prefix(serve: Serve, open_page: Open) -> 
     # A short link shows the same view.
     page.goto(f"{home}/s/shop?from=-30m&q=query&invert=1")
     there = outline(page)
-    page.get_by_role("button", name="Share", exact=True).click()
-    expect(page.locator(".toast")).to_have_text("Link copied")
-    link = page.evaluate("navigator.clipboard.readText()")
+    link = clipboard_after(page, page.get_by_role("button", name="Share", exact=True).click)
     assert re.fullmatch(rf"{re.escape(home)}/l/[a-z2-7]{{16}}", link)
     page.goto(link)
     assert outline(page) == there

@@ -4,12 +4,21 @@ import * as strings from "../../strings/applicationStrings.ts";
 
 const pendingText = signal<string | null>(null);
 const announcement = signal("");
+const ANNOUNCEMENT_MS = 2500;
+let announcementTimer = 0;
+
+function announce(message: string): void {
+  // The timer of an earlier message must not take this one away.
+  clearTimeout(announcementTimer);
+  announcement.value = message;
+  announcementTimer = window.setTimeout(() => (announcement.value = ""), ANNOUNCEMENT_MS);
+}
 
 /** Copies text; where the browser forbids that (no https), offers it selected in a box instead. */
 export async function copy(text: string, what: string): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    announcement.value = strings.copied(what);
+    announce(strings.copied(what));
   } catch {
     pendingText.value = text;
   }
@@ -19,20 +28,14 @@ export function CopyDialog() {
   const dialog = useRef<HTMLDialogElement>(null);
   const box = useRef<HTMLTextAreaElement>(null);
   const text = pendingText.value;
-  const message = announcement.value;
   useEffect(() => {
     if (text === null) return;
     dialog.current?.showModal();
     box.current?.select();
   }, [text]);
-  useEffect(() => {
-    if (message === "") return undefined;
-    const timer = setTimeout(() => (announcement.value = ""), 2500);
-    return () => clearTimeout(timer);
-  }, [message]);
   return (
     <>
-      <div class="toast" role="status">{message}</div>
+      <div class="toast" role="status">{announcement.value}</div>
       {text !== null && (
         <dialog ref={dialog} aria-labelledby="copy-title" onClose={() => (pendingText.value = null)}>
           <h2 id="copy-title">{strings.copyText}</h2>
