@@ -200,6 +200,15 @@ def made(api: Api, namespace: str, body: Json, *, dry_run: bool = False) -> Json
     return answer
 
 
+def await_injection(api: Api, namespace: str) -> None:
+    """Wait until pods of a namespace get sidecars.
+
+    Until the API server knows the webhook, and reaches its Service, it leaves them as they are.
+    """
+    probe = pod("probe")
+    eventually("pods get sidecars", lambda: sidecars(made(api, namespace, probe, dry_run=True)))
+
+
 def sidecars(pod: Json) -> list[Json]:
     """Its containers named like the sidecar, wherever they stand."""
     everywhere = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]

@@ -21,6 +21,7 @@ from tests.cluster.injector_world import (
     ASKED,
     NAME,
     Injector,
+    await_injection,
     installed,
     made,
     of_kind,
@@ -52,10 +53,7 @@ def shop(api, injector) -> Iterator[str]:
         injector.start()
     injector.ready()
     with api.namespace(ASKED) as namespace:
-        eventually(
-            "the API server knows the webhook",
-            lambda: sidecars(made(api, namespace, pod("probe"), dry_run=True)),
-        )
+        await_injection(api, namespace)
         yield namespace
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sidelight_kubernetes import label_names
 from tests.cluster import images
-from tests.cluster.injector_world import ASKED, Injector, installed, made, sidecars
+from tests.cluster.injector_world import ASKED, Injector, await_injection, installed, sidecars
 from tests.cluster.programs import Programs, eventually, guarded
 
 Json = dict[str, Any]
@@ -36,8 +36,7 @@ def injector(node, tmp_path_factory) -> Iterator[Injector]:
 @pytest.fixture
 def shop(node, injector) -> Iterator[str]:
     with node.namespace(ASKED) as namespace:
-        probe = pod("probe", ["true"])
-        eventually("the webhook is known", lambda: sidecars(made(node, namespace, probe, dry_run=True)))
+        await_injection(node, namespace)
         yield namespace
 
 

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.cluster import images
+from tests.cluster.injector_world import await_injection
 from tests.cluster.node import Node
 from tests.cluster.programs import eventually
 from tests.cluster.releases import (
@@ -61,6 +62,7 @@ def release(node: Node, bucket: Store, given: dict) -> Iterator[Release]:
 def shop(node: Node, release: Release) -> Iterator[str]:
     """A namespace whose label asks for sidecars, and a service in it that knows nothing of them."""
     with node.namespace({"sidelight.dev/inject": "true"}) as namespace:
+        await_injection(node, namespace)
         node.apply(deployment(NAME, 2), namespace)
         node.kubectl("-n", namespace, "rollout", "status", f"deployment/{NAME}", "--timeout=120s")
         yield namespace

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cluster import images
 from tests.cluster.enforcer import enforced
+from tests.cluster.injector_world import await_injection
 from tests.cluster.node import Node
 from tests.cluster.programs import eventually
 from tests.cluster.releases import (
@@ -76,6 +77,7 @@ def release(node: Node, bucket: Store, given: Json) -> Iterator[Release]:
 @pytest.fixture(scope="module")
 def shop(node: Node, release: Release) -> Iterator[str]:
     with node.namespace(ASKED) as namespace:
+        await_injection(node, namespace)
         node.apply(deployment(NAME), namespace)
         node.kubectl("-n", namespace, "rollout", "status", f"deployment/{NAME}", "--timeout=120s")
         yield namespace
@@ -283,6 +285,7 @@ def test_under_policies_pods_are_injected_and_their_windows_are_stored_and_shown
     node, release, limited, shop, bucket
 ):
     """The injector and the API server reach each other; the collector reviews tokens and writes to S3."""
+    await_injection(node, shop)
     node.apply(deployment("ledger"), shop)
     node.kubectl("-n", shop, "rollout", "status", "deployment/ledger", "--timeout=120s")
     [pod] = running_pods(node, shop, "ledger")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster import place as places
+from tests.cluster.injector_world import await_injection
 from tests.cluster.node import Node, folder_of_tests, start, sweep
 from tests.cluster.programs import eventually, guarded
 from tests.cluster.releases import deployment, released, running_pods, store, values
@@ -72,6 +73,7 @@ def main() -> None:
 
 
 def measure(node: Node, namespace: str, shop: str, pods: int, seconds: float) -> None:
+    await_injection(node, shop)
     node.apply(deployment("checkout", pods), shop)
     node.kubectl("-n", shop, "rollout", "status", "deployment/checkout", "--timeout=180s")
     eventually("all run", lambda: len(running_pods(node, shop, "checkout")) == pods)

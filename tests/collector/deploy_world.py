@@ -18,15 +18,13 @@ from sidelight_collector.deploys.evaluation import Analyser
 from sidelight_collector.deploys.evaluator import DeployEvaluator, Notifier
 from sidelight_collector.deploys.rate_limiter import AnalysisRateLimiter
 from sidelight_collector.kubernetes_discovery.rollouts import Rollout, RunningVersion
-from sidelight_collector.lru import LruCache
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.query.engine.query_engine import MANIFEST_CACHE_DIVISOR, run_until_complete
-from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_cache import ListingCache, TableCache
 from sidelight_collector.query.query_context import Deadline, QueryContext
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_collector.storage.lease import Leases
-from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore
 from sidelight_model.window import Window
 from tests.collector.stored_windows import START_NS, stored, window
@@ -60,7 +58,7 @@ class Asked:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._cache = TableCache(LIMITS.cache_bytes)
-        self._manifests: LruCache[Manifest] = LruCache(LIMITS.cache_bytes // MANIFEST_CACHE_DIVISOR)
+        self._listings = ListingCache(LIMITS.cache_bytes // MANIFEST_CACHE_DIVISOR)
         self._pool = SameThread()
         self.cpu_seconds = 0.0
         self.fails: Callable[[], None] = lambda: None
@@ -69,7 +67,7 @@ class Asked:
         self.fails()
         begin = time.thread_time()
         deadline = Deadline(LIMITS.timeout_seconds)
-        reading = QueryContext(self._store, self._cache, self._pool, deadline, manifests=self._manifests)
+        reading = QueryContext(self._store, self._cache, self._pool, deadline, listings=self._listings)
         try:
             return run_until_complete(answer, reading)
         finally:

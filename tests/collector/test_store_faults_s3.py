@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from threading import Thread
 
 import pytest
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
-from sidelight_collector.storage.backends.s3 import S3Store, parse_timestamp
-from sidelight_collector.storage.objects import ObjectStore, StoreUnavailable
+from sidelight_collector.storage.backends.s3 import S3Store
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreUnavailable
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
 from tests.collector.simulation import World, played
@@ -103,8 +105,42 @@ def test_a_server_that_ignores_conditions_is_found_out(
         assert list_segments(store, *EVER) == []
 
 
-def test_times_of_listings_and_of_headers_are_understood() -> None:
-    at = datetime(2026, 11, 28, 3, 51, 37, tzinfo=UTC)
-    for text in ("2026-11-28T03:51:37.000Z", "2026-11-28T03:51:37+00:00", "Sat, 28 Nov 2026 03:51:37 GMT"):
-        assert parse_timestamp(text) == at
-    assert parse_timestamp(at.timestamp()) == at
+LISTING = """<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult{namespace}><Name>b</Name><IsTruncated>false</IsTruncated><EncodingType>url</EncodingType>
+<Contents><Key>p/v1/l0/a%2Bb/</Key><LastModified>2026-11-28T03:51:37.000Z</LastModified><Size>0</Size></Contents>
+<Contents><Key>p/v1/l0/a%2Bb/samples.parquet</Key><LastModified>2026-11-28T03:51:37.000Z</LastModified>
+<ETag>&quot;0a&quot;</ETag><Size>42</Size><Owner><ID>x</ID></Owner><StorageClass>STANDARD</StorageClass></Contents>
+<Contents><Key>p/v1/l0/c</Key><LastModified>2026-11-28T03:51:37+00:00</LastModified><Size>7</Size></Contents>
+</ListBucketResult>"""
+ERROR = "<Error><Code>InternalError</Code><Message>later</Message></Error>"
+
+
+@pytest.mark.parametrize("namespace", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
+def test_listings_of_servers_are_understood_and_cut_or_failed_ones_are_asked_for_again(
+    namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    listing = LISTING.format(namespace=namespace)
+    answers = [listing[:300], ERROR, listing]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            content = answers.pop(0).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        store = S3Store("b", "p", endpoint=f"http://127.0.0.1:{server.server_port}")
+        at = datetime(2026, 11, 28, 3, 51, 37, tzinfo=UTC).timestamp()
+        assert list(store.list("v1/")) == [
+            ObjectEntry("v1/l0/a+b/samples.parquet", 42, at, '"0a"'),
+            ObjectEntry("v1/l0/c", 7, at, None),
+        ]
+        assert answers == []
+        server.shutdown()

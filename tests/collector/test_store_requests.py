@@ -45,7 +45,7 @@ REQUESTS = {
     "flame graph": (4, 2),
     "timeline": (2, 2),
     "depth": (4, 2),
-    "comparison": (4, 4),
+    "comparison": (4, 2),
     "overview": (2, 2),
 }
 """Reads and listings of a query of a closed day by a process that has read nothing yet."""

@@ -5,7 +5,8 @@ select            select windows by labels and time
 engine            sum stacks (stage 1) and read their frames (stage 2)
 engines           external systems: ClickHouse or Trino for stage 1, Prometheus for request counts
 query_context     the segments that one query reads
-query_cache       decoded tables in memory
+query_cache       decoded tables and manifests in memory
+shared_calls      calls that concurrent queries share
 query_limits
 query_errors
 request_counts    the interface of a source of request counts

@@ -1,10 +1,12 @@
-"""A cache of decoded tables in memory."""
+"""What queries keep in memory for each other: decoded tables, and listings."""
 
 from collections.abc import Callable, Hashable
 
 import pyarrow as pa
 
 from sidelight_collector.lru import LruCache
+from sidelight_collector.query.shared_calls import SharedCalls
+from sidelight_collector.storage.manifest import Manifest
 
 
 class TableCache(LruCache[pa.Table]):
@@ -26,3 +28,11 @@ class TableCache(LruCache[pa.Table]):
         table = load()
         self.put(key, table, table.nbytes)
         return table
+
+
+class ListingCache:
+    """Parsed manifests, bounded in bytes, and the listings that queries share."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.manifests: LruCache[Manifest] = LruCache(max_bytes)
+        self.calls = SharedCalls()

@@ -11,18 +11,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 import structlog
 
-from sidelight_collector.lru import LruCache
-from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_cache import ListingCache, TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.request_counts import RequestCountSource
 from sidelight_collector.query.windows import SelectedWindows
-from sidelight_collector.storage.live_objects import LiveObjects, list_live_objects
-from sidelight_collector.storage.manifest import Manifest
+from sidelight_collector.storage.live_objects import Listing, LiveObjects, list_live_objects
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
 from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_segment
 from sidelight_collector.storage.tables import (
@@ -110,7 +108,8 @@ class QueryContext:
     `stage1` sums stacks in an external engine, and records the result in `engine`. `on_corrupt` is called
     with the key of each object that was read and is damaged. `request_counts` returns request counts.
     `is_transient` is set when a source other than the store failed: the response is then not cached.
-    `raw_windows` has the single windows of each time range, which several sides of a query may share.
+    `raw_windows` has the single windows of each time range, which several sides of a query may share. It
+    lists the segments of a day once for all sides.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class QueryContext:
         executor: Executor,
         deadline: Deadline,
         stage1: Stage1 | None = None,
-        manifests: LruCache[Manifest] | None = None,
+        listings: ListingCache | None = None,
         on_corrupt: Callable[[str], None] = lambda _: None,
         request_counts: RequestCountSource | None = None,
     ) -> None:
@@ -129,7 +128,8 @@ class QueryContext:
         self._store = store
         self._cache = cache
         self._executor = executor
-        self._manifests = manifests
+        self._listing_cache = listings or ListingCache(0)
+        self._listings: dict[Hashable, Any] = {}
         self._on_corrupt = on_corrupt
         self._live_objects: dict[tuple[int, int], LiveObjects] = {}
         self._unreadable_refs: dict[SegmentRef, str] = {}
@@ -152,9 +152,20 @@ class QueryContext:
         key = (from_ns, until_ns)
         if key not in self._live_objects:
             self._live_objects[key] = list_live_objects(
-                self._store, from_ns, until_ns, self._executor.map, self._manifests
+                self._store,
+                from_ns,
+                until_ns,
+                self._executor.map,
+                self._listing_cache.manifests,
+                self._list_once,
             )
         return [ref for ref in self._live_objects[key].refs if ref not in self._unreadable_refs]
+
+    def _list_once(self, key: Hashable, compute: Callable[[], Listing]) -> Listing:
+        if key not in self._listings:
+            self._listings[key] = self._listing_cache.calls.call(key, compute)
+        listing: Listing = self._listings[key]
+        return listing
 
     def list_rollups(self, from_ns: int, until_ns: int) -> list[SegmentRef]:
         """List the readable rollups of blocks that may hold windows of this range.

@@ -5,11 +5,11 @@ Live are the blocks that manifests name, and the segments that no block contains
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
@@ -17,7 +17,7 @@ from sidelight_collector.lru import LruCache
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.manifest import DayState, Manifest, ManifestDamaged
 from sidelight_collector.storage.objects import ObjectStore
-from sidelight_collector.storage.segments import SegmentRef, event_day, list_segments
+from sidelight_collector.storage.segments import SegmentRef, days_of, list_segments_of_days
 from sidelight_collector.storage.tables import DAY_NS
 
 ManifestEntry = tuple[date, str | None]
@@ -27,7 +27,7 @@ ReadManifests = Callable[[ReadManifest, Sequence[ManifestEntry]], Iterable[Manif
 MEMORY_BYTES_PER_JSON_BYTE: Final = 5
 """Estimated memory that a parsed manifest takes for each byte of its JSON."""
 
-_LAST_NS: Final = (2**63 - 1) // 10**9 * 10**9
+Listing = TypeVar("Listing")
 _log = structlog.get_logger(__name__)
 
 
@@ -44,12 +44,19 @@ class LiveObjects:
     rollups: Sequence[SegmentRef] = ()
 
 
+class ShareListing(Protocol):
+    """Calls a function that lists, or returns what an equal call returns that begins after this one."""
+
+    def __call__(self, key: Hashable, compute: Callable[[], Listing], /) -> Listing: ...
+
+
 def list_live_objects(
     store: ObjectStore,
     from_ns: int,
     until_ns: int,
     read_all: ReadManifests = map,
     cache: LruCache[Manifest] | None = None,
+    share: ShareListing = lambda _, compute: compute(),
 ) -> LiveObjects:
     """List what may hold windows that start in [`from_ns`, `until_ns`) (Unix ns).
 
@@ -60,8 +67,9 @@ def list_live_objects(
     if until_ns <= from_ns:
         return LiveObjects([], 0)
     # Manifests first: a block committed after this replaces segments that are listed below.
-    first, last = event_day(max(from_ns, 0)), event_day(min(until_ns, _LAST_NS) - 1)
-    entries = [entry for entry in manifest.list_etags(store).items() if first <= entry[0] <= last]
+    first, last = days_of(from_ns, until_ns)
+    etags = share("manifests", partial(manifest.list_etags, store))
+    entries = [entry for entry in etags.items() if first <= entry[0] <= last]
     cached = [None if cache is None else cache.get(entry) for entry in entries]
     uncached = [entry for entry, item in zip(entries, cached, strict=True) if item is None]
     read = iter(read_all(partial(_read_manifest, store, cache), uncached))
@@ -78,8 +86,10 @@ def list_live_objects(
     ]
     segments = [
         ref
-        for ref in sorted(list_segments(store, from_ns, until_ns))
-        if ref.key_prefix not in tombstones and ref.day not in closed_days
+        for ref in sorted(share((first, last), partial(list_segments_of_days, store, first, last)))
+        if _overlaps(ref, from_ns, until_ns)
+        and ref.key_prefix not in tombstones
+        and ref.day not in closed_days
     ]
     rollups = [
         block.ref

@@ -156,14 +156,27 @@ def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[Segme
     """
     if until_ns <= from_ns:
         return []
+    segments = list_segments_of_days(store, *days_of(from_ns, until_ns))
+    return [
+        ref
+        for ref in segments
+        if ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns
+    ]
+
+
+def days_of(from_ns: int, until_ns: int) -> tuple[date, date]:
+    """Return the first and the last day of windows that start in a range that is not empty."""
+    return event_day(max(from_ns, 0)), event_day(min(until_ns, _LAST_NS) - 1)
+
+
+def list_segments_of_days(store: ObjectStore, first: date, last: date) -> list[SegmentRef]:
+    """List the committed segments of these days, in order of key."""
     segments: list[SegmentRef] = []
-    first_key = f"{ROOT}{event_day(max(from_ns, 0)).isoformat()}/"
-    beyond_key = f"{ROOT}{event_day(min(until_ns, _LAST_NS) - 1).isoformat()}0"  # "0" follows "/"
-    for entry in store.list(ROOT, start_after=first_key):
+    beyond_key = f"{ROOT}{last.isoformat()}0"  # "0" follows "/"
+    for entry in store.list(ROOT, start_after=f"{ROOT}{first.isoformat()}/"):
         if entry.key >= beyond_key:
             break
-        ref = parse_segment_key(entry.key)
-        if ref and ref.min_start_ms * 10**6 < until_ns and (ref.max_start_ms + 1) * 10**6 > from_ns:
+        if ref := parse_segment_key(entry.key):
             segments.append(ref)
     return segments
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from sidelight_collector.lru import LruCache
-from sidelight_collector.query.query_cache import TableCache
+from sidelight_collector.query.query_cache import ListingCache, TableCache
 from sidelight_collector.query.query_context import (
     Deadline,
     QueryContext,
@@ -16,7 +15,6 @@ from sidelight_collector.query.query_context import (
 from sidelight_collector.query.query_errors import QueryTimeout, TooManyQueries
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.query.request_counts import RequestCountSource
-from sidelight_collector.storage.manifest import Manifest
 from sidelight_collector.storage.objects import ObjectStore, StoreError
 from sidelight_collector.storage.segments import ROOT
 
@@ -52,7 +50,7 @@ class QueryEngine:
     ) -> None:
         self.limits = limits
         self.cache = TableCache(limits.cache_bytes)
-        self._manifests: LruCache[Manifest] = LruCache(limits.cache_bytes // MANIFEST_CACHE_DIVISOR)
+        self._listings = ListingCache(limits.cache_bytes // MANIFEST_CACHE_DIVISOR)
         self._store = store
         self._on_unreadable = on_unreadable
         self._stage1 = stage1
@@ -79,7 +77,7 @@ class QueryEngine:
             self._read_executor,
             deadline,
             self._stage1,
-            self._manifests,
+            self._listings,
             self._on_corrupt,
             self._request_counts,
         )

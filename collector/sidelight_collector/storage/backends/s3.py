@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
+from xml.etree import ElementTree
 
 import boto3
-import botocore.session
-import botocore.utils
 from botocore.config import Config
 from botocore.exceptions import (
     BotoCoreError,
@@ -68,9 +67,7 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._endpoint = endpoint
-        core = botocore.session.get_session()
-        core.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=parse_timestamp)
-        session = boto3.session.Session(botocore_session=core)
+        session = boto3.session.Session()
         with self._translate_errors(""):
             self._client = session.client(
                 "s3",
@@ -87,6 +84,8 @@ class S3Store:
                     s3={"addressing_style": "path" if endpoint else "auto"},
                 ),
             )
+        # First, so that the SDK's search for errors reads what is left as well.
+        self._client.meta.events.register_first("before-parse.s3.ListObjectsV2", _parse_contents)
 
     @property
     def location(self) -> str:
@@ -231,12 +230,31 @@ def _error_code(error: ClientError) -> str:
     return error.response["Error"].get("Code", "")
 
 
-def parse_timestamp(value: Any) -> datetime:
-    """Parse a time in a response.
+def _parse_contents(
+    response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
+) -> None:
+    """Parse the objects of a listing much faster than the SDK, which parses the rest.
 
-    For those of listings this is far faster than the SDK's own parser.
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
     """
+    if response_dict["status_code"] != 200:
+        return
     try:
-        return datetime.fromisoformat(value)
-    except (TypeError, ValueError):
-        return botocore.utils.parse_timestamp(value)
+        root = ElementTree.fromstring(response_dict["body"])  # noqa: S314 - as the SDK does
+    except ElementTree.ParseError:
+        return  # the SDK reports it, and tries again
+    items = [item for item in root if _local_name(item) == "Contents"]
+    customized_response_dict["Contents"] = list(map(_parse_item, items))
+    for item in items:
+        root.remove(item)
+    response_dict["body"] = ElementTree.tostring(root)
+
+
+def _parse_item(item: ElementTree.Element) -> dict[str, Any]:
+    fields: dict[str, Any] = {_local_name(field): field.text or "" for field in item}
+    modified = datetime.fromisoformat(fields["LastModified"])
+    return {**fields, "Size": int(fields["Size"]), "LastModified": modified}
+
+
+def _local_name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
