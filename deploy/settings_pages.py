@@ -45,7 +45,7 @@ COLLECTOR = Page(
         "trusted_proxies allowed_hosts auth_.*",
         "Kubernetes": "kubernetes.* token_.* node_agents discovery.* attach_.*",
         "Connections": "max_connections (header|body|response|idle)_timeout_seconds",
-        "Ingest": "flush_.* max_(pending|body|label|window_header)_bytes max_(receive|future)_seconds "
+        "Ingest": "flush_.* max_(pending|body|label|window_header)_bytes max_(receive|queue|future)_seconds "
         "max_(windows|stacks|depth|labels|age_days) dedup_.* decode_.* pyroscope_.* otlp_.* forward_.*",
         "Retention and compaction": "retention_.* compact_.* deletion_.* orphan_.*",
         "Queries": "query_.* max_(queries|waiting_queries|range_days) default_nodes "

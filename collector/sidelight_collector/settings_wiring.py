@@ -194,7 +194,7 @@ def build_ingest_handler(
     return IngestHandler(
         segment_writer,
         build_ingest_limits(settings),
-        MemoryBudget(settings.max_pending_bytes, metrics.pending_bytes.set),
+        MemoryBudget(settings.max_pending_bytes, metrics.pending_bytes.set, settings.max_queue_seconds),
         metrics,
         decode_threads=settings.decode_threads,
         max_receive_seconds=settings.max_receive_seconds,

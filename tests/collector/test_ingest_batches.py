@@ -231,6 +231,69 @@ def test_a_budget_gives_back_what_a_request_held_also_when_it_fails() -> None:
     assert max(seen) <= 2 * MIN_REQUEST_BYTES + 100
 
 
+async def test_requests_get_memory_in_order_of_arrival_or_give_up() -> None:
+    unit = MIN_REQUEST_BYTES
+    used: list[int] = []
+    budget = MemoryBudget(16 * unit, used.append, max_wait_seconds=600)
+    order: list[str] = []
+    leave: dict[str, asyncio.Event] = {name: asyncio.Event() for name in "abcdef"}
+
+    async def request(name: str, units: int) -> None:
+        with budget.reserve() as reservation:
+            await reservation.grow(units * unit)
+            order.append(name)
+            await leave[name].wait()
+
+    async def settled() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    tasks = {}
+    # Four of them may wait.
+    for name, units in (("a", 10), ("b", 16), ("c", 1), ("d", 1), ("e", 1)):
+        tasks[name] = asyncio.create_task(request(name, units))
+        await settled()
+    assert order == ["a"]
+    assert budget.used_bytes == (10 + 4) * unit
+    with pytest.raises(Overloaded, match="of at most"):
+        await request("f", 1)
+    assert budget.used_bytes == (10 + 4) * unit
+    # One that leaves lets in who comes after it.
+    tasks["b"].cancel()
+    await settled()
+    assert order == ["a", "c", "d", "e"]
+    assert budget.used_bytes == 13 * unit
+    tasks["b"] = asyncio.create_task(request("b", 16))
+    await settled()
+    for name in "acde":
+        leave[name].set()
+    await settled()
+    assert order == ["a", "c", "d", "e", "b"]
+    # Cancelled as its turn comes, it holds nothing.
+    tasks["f"] = asyncio.create_task(request("f", 16))
+    await settled()
+    leave["b"].set()
+    while not tasks["b"].done():
+        await asyncio.sleep(0)
+    assert order[-1] == "b"
+    tasks["f"].cancel()
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert budget.used_bytes == used[-1] == 0
+    assert max(used) <= 20 * unit
+
+
+async def test_a_request_waits_no_longer_than_allowed_and_then_holds_nothing() -> None:
+    budget = MemoryBudget(4 * MIN_REQUEST_BYTES, lambda _: None, max_wait_seconds=0.05)
+    with budget.reserve() as first:
+        await first.grow(4 * MIN_REQUEST_BYTES)
+        with pytest.raises(Overloaded), budget.reserve() as second:
+            await second.grow(MIN_REQUEST_BYTES)
+        assert budget.used_bytes == 4 * MIN_REQUEST_BYTES
+    with budget.reserve() as third:
+        await third.grow(4 * MIN_REQUEST_BYTES)
+    assert budget.used_bytes == 0
+
+
 def test_the_senders_remembered_are_bounded_and_the_latest_come_first() -> None:
     activity = IngestStats(max_sidecars=2)
     for at, pod in enumerate(["a", "b", "a", "c"]):

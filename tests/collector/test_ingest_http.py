@@ -270,7 +270,8 @@ async def test_overload_is_answered_429_before_memory_grows(serving: Any, make_w
     store = Troubled()
     room = 3
     limit = room * MIN_REQUEST_BYTES + MIN_REQUEST_BYTES - 1
-    async with serving(store, max_body_bytes=1000, max_pending_bytes=limit) as collector:
+    limits = {"max_body_bytes": 1000, "max_pending_bytes": limit, "max_queue_seconds": 0}
+    async with serving(store, **limits) as collector:
         store.go.clear()
         async with asyncio.TaskGroup() as group:
             held = [group.create_task(collector.post(encode_windows([make_window()]))) for _ in range(room)]
@@ -287,13 +288,55 @@ async def test_overload_is_answered_429_before_memory_grows(serving: Any, make_w
         assert (await collector.post(encode_windows([make_window()]))).status == 200
 
 
+@pytest.mark.parametrize("seconds", [600, 0.2])
+async def test_who_finds_no_room_waits_for_those_before(
+    serving: Any, make_window: Make, seconds: float
+) -> None:
+    """A small request does not overtake a large one; who has waited long enough is refused."""
+    store, large = Troubled(), encode_windows([make_window(f"main;{'f' * 100_000} 1")])
+    other = encode_windows([make_window(f"main;{'g' * 100_000} 1")])
+    limits = {"max_body_bytes": len(large), "max_pending_bytes": 2 * len(large) - 1}
+    async with (
+        serving(store, max_queue_seconds=seconds, **limits) as collector,
+        asyncio.timeout(SECONDS),
+        asyncio.TaskGroup() as group,
+    ):
+
+        async def count(name: str, least: float) -> float:
+            while (value := await collector.metric(name)) < least:
+                await asyncio.sleep(0.01)
+            return value
+
+        store.go.clear()
+        held = group.create_task(collector.post(large))
+        await count("sidelight_ingest_decompressed_bytes_total", 1)
+        pending = await count("sidelight_ingest_pending_bytes", 1)
+        packed = zstandard.ZstdCompressor().compress(other)
+        second = group.create_task(collector.post(packed, Content_Encoding="zstd"))
+        if seconds < 1:
+            assert ((await second).status, second.result().reason) == (429, "overloaded")
+        else:
+            await count("sidelight_ingest_pending_bytes", pending + MIN_REQUEST_BYTES)
+            third = group.create_task(collector.post(encode_windows([make_window()])))
+            await count("sidelight_ingest_pending_bytes", pending + 2 * MIN_REQUEST_BYTES)
+            assert not any(one.done() for one in (held, second, third))
+            store.go.set()
+            assert [(await one).status for one in (second, third)] == [200] * 2
+        store.go.set()
+        assert (await held).status == 200
+
+
 async def test_what_there_is_no_room_for_once_it_is_unpacked_is_refused_before_that(
     serving: Any, make_window: Make
 ) -> None:
     store, text = Troubled(), encode_windows([make_window(f"main;{'f' * 100_000} 1")])
     packed = zstandard.ZstdCompressor().compress(text)
     damaged = packed[: zstandard.frame_header_size(packed)] + b"?" * 99
-    limits = {"max_body_bytes": len(text), "max_pending_bytes": 2 * len(text) - 1}
+    limits = {
+        "max_body_bytes": len(text),
+        "max_pending_bytes": 2 * len(text) - 1,
+        "max_queue_seconds": 0,
+    }
     async with serving(store, **limits) as collector:
         assert (await collector.post(damaged, Content_Encoding="zstd")).reason == "bad_encoding"
         store.go.clear()

@@ -148,8 +148,8 @@ class IngestHandler:
         with self._budget.reserve() as reservation:
             body = await receive(reservation)
             self._metrics.received_bytes.inc(len(body))
-            # Reserve memory for the text before decompression, so that an overload is refused at once.
-            reservation.resize(read_decompressed_size(body, upload.encoding, self._limits.max_body_bytes))
+            # Reserve memory for the text before decompression.
+            await reservation.grow(read_decompressed_size(body, upload.encoding, self._limits.max_body_bytes))
             received = ReceivedRequest(body, upload.encoding, upload.query, self._clock_ns(), upload.writer)
             parsed = await self._parse(upload, received, parse)
             if received.writer and (labels := _find_captures(parsed)):

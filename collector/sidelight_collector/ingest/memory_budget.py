@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -10,6 +12,8 @@ from sidelight_model.errors import Reason, SidelightError
 
 MIN_REQUEST_BYTES: Final = 16 << 10
 """The memory that a request counts as at least."""
+WAITING_DIVISOR: Final = 4
+"""Requests that wait for memory may hold this fraction of the budget in addition."""
 
 
 class Overloaded(SidelightError):
@@ -21,17 +25,24 @@ class Overloaded(SidelightError):
 class MemoryBudget:
     """A budget of bytes for one event loop.
 
-    `on_change` is called with the number of used bytes whenever it changes.
+    `on_change` is called with the number of used bytes whenever it changes. Requests wait up to
+    `max_wait_seconds` for each other, in order of arrival; with 0 they are refused at once.
     """
 
-    def __init__(self, max_bytes: int, on_change: Callable[[int], None]) -> None:
+    def __init__(
+        self, max_bytes: int, on_change: Callable[[int], None], max_wait_seconds: float = 0.0
+    ) -> None:
         self._max_bytes = max_bytes
         self._on_change = on_change
-        self._used_bytes = 0
+        self._max_wait_seconds = max_wait_seconds
+        self._max_waiting_bytes = max_bytes // WAITING_DIVISOR if max_wait_seconds else 0
+        self._active_bytes = 0
+        self._waiting_bytes = 0
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @property
     def used_bytes(self) -> int:
-        return self._used_bytes
+        return self._active_bytes + self._waiting_bytes
 
     @contextmanager
     def reserve(self) -> Iterator[Reservation]:
@@ -44,14 +55,55 @@ class MemoryBudget:
             self._adjust(-reservation.size_bytes)
 
     def _adjust(self, delta: int) -> None:
-        if delta > 0 and self._used_bytes + delta > self._max_bytes:
-            raise Overloaded(
-                f"{self._used_bytes} bytes of requests are in progress, and at most {self._max_bytes} may be",
-                hint="Send again after Retry-After; if this lasts, the store is slow or the load is too high "
-                "for one collector.",
-            )
-        self._used_bytes += delta
-        self._on_change(self._used_bytes)
+        if delta > 0 and self.used_bytes + delta > self._max_bytes + self._max_waiting_bytes:
+            raise self._build_error()
+        self._active_bytes += delta
+        self._admit()
+
+    async def _grow(self, held_bytes: int, size_bytes: int) -> None:
+        """Reserve `size_bytes` instead of `held_bytes`, in order of arrival.
+
+        If it fails, nothing is reserved.
+        """
+        turn = asyncio.get_running_loop().create_future()
+        entry = size_bytes, turn
+        self._active_bytes -= held_bytes
+        self._waiting_bytes += held_bytes
+        self._queue.append(entry)
+        is_admitted = False
+        try:
+            self._admit()
+            if not turn.done() and self._waiting_bytes > self._max_waiting_bytes:
+                raise self._build_error()
+            async with asyncio.timeout(self._max_wait_seconds):
+                await turn
+            is_admitted = True
+        except TimeoutError:
+            raise self._build_error() from None
+        finally:
+            self._waiting_bytes -= held_bytes
+            if entry in self._queue:
+                self._queue.remove(entry)
+            elif not is_admitted and not turn.cancelled():  # its turn came as its time was over
+                self._active_bytes -= size_bytes
+            self._admit()
+
+    def _admit(self) -> None:
+        """Give memory to the requests that wait longest."""
+        while self._queue and self._active_bytes + self._queue[0][0] <= self._max_bytes:
+            size_bytes, turn = self._queue.popleft()
+            if not turn.done():
+                self._active_bytes += size_bytes
+                turn.set_result(None)
+        self._on_change(self.used_bytes)
+
+    def _build_error(self) -> Overloaded:
+        return Overloaded(
+            f"{self.used_bytes} bytes of requests are in progress or wait, of at most "
+            f"{self._max_bytes + self._max_waiting_bytes}",
+            hint="Send again after Retry-After; if this lasts, the store is slow or the load is too high "
+            "for one collector.",
+        )
 
 
 class Reservation:
@@ -68,4 +120,14 @@ class Reservation:
         """
         size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
         self._budget._adjust(size_bytes - self.size_bytes)
+        self.size_bytes = size_bytes
+
+    async def grow(self, size_bytes: int) -> None:
+        """Change the reservation as `resize` does, but wait for memory.
+
+        Raises Overloaded, and then holds nothing.
+        """
+        size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
+        held_bytes, self.size_bytes = self.size_bytes, 0
+        await self._budget._grow(held_bytes, size_bytes)
         self.size_bytes = size_bytes

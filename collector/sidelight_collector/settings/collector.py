@@ -66,6 +66,7 @@ _SETTING_MAXIMUMS = {
     "max_range_days": _CENTURY_DAYS,
     "comparison_lookback_days": _CENTURY_DAYS,
     "link_retention_days": _CENTURY_DAYS,
+    "max_queue_seconds": 600.0,
     "max_future_seconds": _CENTURY_DAYS * DAY_SECONDS,
     "capture_max_pods": 100,
     "capture_max_seconds": DAY_SECONDS,
@@ -149,8 +150,13 @@ class Settings(EngineSettings):
     )
     max_pending_bytes: int = setting(
         64 << 20,
-        "most text received but not yet stored; above it, clients get 429 and retry",
+        "most text received but not yet stored; above it, requests wait, then get 429 and retry",
         parse=parse_byte_size,
+    )
+    max_queue_seconds: float = setting(
+        10.0,
+        "longest wait of a request that --max-pending-bytes has no room for; 0: it gets 429 at once",
+        parse=parse_seconds,
     )
     max_body_bytes: int = setting(
         32 << 20, "largest request body, compressed or decompressed", parse=parse_byte_size

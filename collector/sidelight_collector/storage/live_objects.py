@@ -45,7 +45,10 @@ class LiveObjects:
 
 
 class ShareListing(Protocol):
-    """Calls a function that lists, or returns what an equal call returns that begins after this one."""
+    """Calls a function that lists, or shares the result of an equal call.
+
+    That call begins after this one.
+    """
 
     def __call__(self, key: Hashable, compute: Callable[[], Listing], /) -> Listing: ...
 

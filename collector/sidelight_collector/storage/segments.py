@@ -165,7 +165,7 @@ def list_segments(store: ObjectStore, from_ns: int, until_ns: int) -> list[Segme
 
 
 def days_of(from_ns: int, until_ns: int) -> tuple[date, date]:
-    """Return the first and the last day of windows that start in a range that is not empty."""
+    """Return the first and the last day of a range that is not empty."""
     return event_day(max(from_ns, 0)), event_day(min(until_ns, _LAST_NS) - 1)
 
 
