@@ -291,6 +291,8 @@ async def test_a_request_waits_no_longer_than_allowed_and_then_holds_nothing() -
         assert budget.used_bytes == 4 * MIN_REQUEST_BYTES
     with budget.reserve() as third:
         await third.grow(4 * MIN_REQUEST_BYTES)
+        with pytest.raises(Overloaded):  # what may wait is not for those that are admitted
+            third.resize(4 * MIN_REQUEST_BYTES + 1)
     assert budget.used_bytes == 0
 
 

@@ -54,8 +54,15 @@ class MemoryBudget:
         finally:
             self._adjust(-reservation.size_bytes)
 
-    def _adjust(self, delta: int) -> None:
-        if delta > 0 and self.used_bytes + delta > self._max_bytes + self._max_waiting_bytes:
+    def _adjust(self, delta: int, *, is_admitted: bool = True) -> None:
+        """Change the bytes of one request.
+
+        Until it is admitted, it may also use those of the requests that wait.
+        """
+        used, limit = self._active_bytes, self._max_bytes
+        if not is_admitted:
+            used, limit = self.used_bytes, limit + self._max_waiting_bytes
+        if delta > 0 and used + delta > limit:
             raise self._build_error()
         self._active_bytes += delta
         self._admit()
@@ -111,6 +118,7 @@ class Reservation:
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
+        self._is_admitted = False
         self.size_bytes = 0
 
     def resize(self, size_bytes: int) -> None:
@@ -119,7 +127,7 @@ class Reservation:
         Raises Overloaded, and then changes nothing.
         """
         size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
-        self._budget._adjust(size_bytes - self.size_bytes)
+        self._budget._adjust(size_bytes - self.size_bytes, is_admitted=self._is_admitted)
         self.size_bytes = size_bytes
 
     async def grow(self, size_bytes: int) -> None:
@@ -130,4 +138,5 @@ class Reservation:
         size_bytes = max(size_bytes, MIN_REQUEST_BYTES)
         held_bytes, self.size_bytes = self.size_bytes, 0
         await self._budget._grow(held_bytes, size_bytes)
+        self._is_admitted = True
         self.size_bytes = size_bytes
