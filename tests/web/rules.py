@@ -21,7 +21,10 @@ FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnimation
 
 
 def clipboard_after(page: Page, press: Callable[[], None]) -> str:
-    """What `press` puts into the clipboard. That the page says so is over after 2.5 s, and no condition."""
+    """What `press` puts into the clipboard.
+
+    The page's message about it disappears after 2.5 s, so a test cannot wait for that.
+    """
     page.evaluate("navigator.clipboard.writeText('')")
     press()
     text: str = eventually("it is copied", lambda: page.evaluate("navigator.clipboard.readText()"))

@@ -1,4 +1,4 @@
-"""What queries keep in memory for each other: decoded tables, and listings."""
+"""Caches in memory that queries share: tables, manifests and listings."""
 
 from collections.abc import Callable, Hashable
 

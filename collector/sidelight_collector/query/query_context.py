@@ -108,8 +108,8 @@ class QueryContext:
     `stage1` sums stacks in an external engine, and records the result in `engine`. `on_corrupt` is called
     with the key of each object that was read and is damaged. `request_counts` returns request counts.
     `is_transient` is set when a source other than the store failed: the response is then not cached.
-    `raw_windows` has the single windows of each time range, which several sides of a query may share. It
-    lists the segments of a day once for all sides.
+    `raw_windows` has the single windows of each time range, which several sides of a query may share. A
+    context lists the segments of the same days once for all sides.
     """
 
     def __init__(

@@ -183,7 +183,7 @@ impl Bench {
     fn working() -> Bench {
         let bench = Bench::of("sh", &["-c", "while :; do :; done"]);
         // That of the main thread: this one may be pinned already.
-        // SAFETY: each set is valid to read and write, of the size that is told, and the numbers are within it.
+        // SAFETY: each set is valid to read and write, of the given size, and the numbers are within it.
         let main = std::process::id() as i32;
         let allowed = affinity(|set| unsafe { libc::sched_getaffinity(main, size_of_val(set), set) });
         let mut cpus =
