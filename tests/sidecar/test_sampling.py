@@ -227,6 +227,25 @@ def test_what_was_sampled_is_kept_when_the_next_run_cannot_begin(tmp_path: Path)
     assert session.stop().is_empty
 
 
+def test_starting_the_command_is_not_counted_as_a_cost_of_its_samples(tmp_path: Path) -> None:
+    script = (
+        "out=$5; trap 'printf \"main 3\\n\" > $out; exit' INT; i=0; "
+        "while [ $i -lt 200000 ]; do i=$((i+1)); done; echo 'Sampling process'; while :; do sleep 0.05; done"
+    )
+    sampled = attach_own(fake_py_spy(tmp_path, script)).stop()
+    assert 20_000_000 < sampled.quality.sampler_cpu_ns
+    assert 0.8 * sampled.quality.sampler_cpu_ns < sampled.attach_cpu_ns <= sampled.quality.sampler_cpu_ns
+
+
+def test_what_samples_of_the_command_cost_is_counted_as_that(start: Start) -> None:
+    session = samplers().get("command").attach(proc_of(start("spin")), rate_hz=1000, window_seconds=5)
+    pid = getattr(session, "pid", 0)
+    before = psutil.Process(pid).cpu_times()
+    eventually("it samples", lambda: psutil.Process(pid).cpu_times().user > before.user + 0.05)
+    sampled = session.stop()
+    assert sampled.quality.sampler_cpu_ns - sampled.attach_cpu_ns >= 40_000_000
+
+
 def test_a_missing_command_is_named(tmp_path: Path) -> None:
     with pytest.raises(SamplingError) as refused:
         CommandSampler(tmp_path / "none", ProcFs(), max_depth=9, explain_denial=lambda pid: SamplingError(""))

@@ -152,7 +152,7 @@ class CommandSampler:
             reader=self.reader,
         )
         run.close()
-        return SampleBatch(threads, run.start_ns, duration_ns, quality)
+        return SampleBatch(threads, run.start_ns, duration_ns, quality, attach_cpu_ns=run.fixed_cpu_ns)
 
     def _make_attach_error(self, proc: Proc, run: _PySpyRun) -> SamplingError:
         reason, message = pyspy_output.parse_failure(run.read_log())
@@ -233,12 +233,21 @@ class _PySpyRun:
         self._started_ns = time.monotonic_ns()
         self._ended_ns: int | None = None
         self._target_cpu_at_start: int | None = None
+        self._cpu_before_ticks_ns = 0
+        self._cpu_after_ticks_ns: int | None = None
+
+    @property
+    def fixed_cpu_ns(self) -> int:
+        """The part of `cpu_ns` that does not depend on the number of ticks: starting and ending."""
+        after = self.cpu_ns if self._cpu_after_ticks_ns is None else self._cpu_after_ticks_ns
+        return max(0, self.cpu_ns - (after - self._cpu_before_ticks_ns))
 
     def read_log(self) -> str:
         return self._log.read_text(errors="replace")
 
     def mark_start(self) -> None:
         self.start_ns, self._started_ns = time.time_ns(), time.monotonic_ns()
+        self._cpu_before_ticks_ns = _read_cpu_ns(self.process.pid) or 0
         self._measure_target()
 
     def poll(self) -> int | None:
@@ -256,6 +265,7 @@ class _PySpyRun:
         self._measure_target()
         if self.poll() is None:
             self._ended_ns = time.monotonic_ns()
+            self._cpu_after_ticks_ns = _read_cpu_ns(self.process.pid)
             self.process.send_signal(signal.SIGINT)
             deadline = time.monotonic() + watchdog_seconds
             while self.poll() is None and time.monotonic() < deadline:
@@ -281,6 +291,18 @@ class _PySpyRun:
         if self._target_cpu_at_start is None:
             self._target_cpu_at_start = stat.cpu_ns
         self.target_cpu_ns = stat.cpu_ns - self._target_cpu_at_start
+
+
+def _read_cpu_ns(pid: int) -> int | None:
+    """Return the CPU time of a process, None if it has ended.
+
+    The clock of another process is the complement of its pid, shifted by 3, and 2 for the scheduler's own
+    clock: `make_process_cpuclock` in the kernel's include/linux/posix-timers.h.
+    """
+    try:
+        return time.clock_gettime_ns(~pid << 3 | 2)
+    except OSError:
+        return None
 
 
 def _limit_process(pid: int) -> None:
