@@ -1,7 +1,7 @@
 """Samples running Python processes in one thread of its own and counts what it finds."""
 
 from collections.abc import Sequence
-from typing import Literal, final
+from typing import Literal, TypeAlias, final
 
 from typing_extensions import Buffer
 
@@ -9,6 +9,11 @@ PY_SPY_VERSION: str
 STATES: list[str]
 """The states of samples in the order of their numbers."""
 __version__: str
+
+SampleGroup: TypeAlias = tuple[list[tuple[str, str]], bytes, list[bytes], "PackedStacks", int, int]
+"""Labels, and hashes, counts, stacks, samples and clipped samples as `fold` gives them."""
+PackedStacks: TypeAlias = tuple[bytes, bytes, bytes, bytes]
+"""Offsets, frames, text offsets (32-bit integers) and texts of packed stacks."""
 
 @final
 class Engine:
@@ -217,16 +222,33 @@ class Timeline:
 
 def fold(
     body: bytes, start: int = 0, *, remark: str | None = None, max_stacks: int, max_depth: int
-) -> tuple[bytes, list[bytes], list[str], int, int, int, int | None]:
+) -> tuple[bytes, list[bytes], PackedStacks, int, int, int, int | None]:
     """The stacks of the folded lines from `start` on, each once, in ascending order of hash and then of text.
 
     A line that begins with `#` ends them; with a `remark` none does, and lines that begin with that text are
     passed over. Returns the column hash (XXH3 64-bit, seed 0) and a column for each of STATES as 64-bit
-    integers in the machine's order, the stacks, all samples, those whose stack is clipped, how many lines
-    were read and where the next header begins. Stacks deeper than `max_depth` are clipped, those without
-    samples left out.
+    integers in the machine's order, the packed stacks, all samples, those whose stack is clipped, how many
+    lines were read and where the next header begins. Stacks deeper than `max_depth` are clipped, those
+    without samples left out.
 
     Raises ValueError for a line that is not a stack and a count, and beyond `max_stacks`.
+    """
+
+def pack_stacks(stacks: list[str]) -> PackedStacks:
+    """Pack stacks as `sidelight_collector.packed_stacks` does.
+
+    Raises ValueError beyond 2^31-1 frames or bytes.
+    """
+
+def build_segment_stacks(
+    windows: list[tuple[int, bytes, PackedStacks]],
+) -> tuple[bytes, bytes, bytes, PackedStacks]:
+    """Build the table `stacks` of a segment: one row for each distinct stack of a service, in order of hash.
+
+    Of each window: the number of its service, the hashes of its stacks (64-bit), and the stacks. Windows of a
+    service follow each other. Returns services (32-bit), hashes, depths (32-bit) and stacks.
+
+    Raises ValueError for columns that do not fit each other, and beyond 2^31-1 frames or bytes.
     """
 
 def read_pprof_header(
@@ -247,7 +269,7 @@ def sum_pprof(
     unit_ns: int,
     period_ns: int,
     dropped: list[str],
-) -> tuple[list[tuple[list[tuple[str, str]], bytes, list[bytes], list[str], int, int]], int, list[str], int]:
+) -> tuple[list[SampleGroup], int, list[str], int]:
     """The samples of a pprof profile by label set, in whole samples of one period.
 
     `limits` bounds entries, bytes of text, stacks of a group, frames of a stack, groups, and names of labels.

@@ -28,6 +28,7 @@ import xxhash
 from ulid import ULID
 
 from bench.corpus.stacks import service, version
+from sidelight_collector.packed_stacks import pack_stacks
 from sidelight_collector.stack_hashing import FIRST_STATES, HashedWindow, hash_stack
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack
@@ -292,8 +293,8 @@ class Corpus:
             digest = xxhash.xxh3_64(encode_windows([head]))
             for column in (h, idle, running, gil):
                 digest.update(column)
-            texts = [among.stacks[at] for at in stacks[start:end]]
-            yield HashedWindow(head, digest.intdigest(), h, counts, texts)
+            packed = pack_stacks(among.stacks[at] for at in stacks[start:end])
+            yield HashedWindow(head, digest.intdigest(), h, counts, packed)
             start = end
 
 

@@ -96,6 +96,8 @@ MAX_LINE_BYTES: Final = 160 << 10
 RECENT_IDS_BATCH: Final = 1000
 """Ids that are learnt, and given up, before the event loop turns to others."""
 
+SWITCH_SECONDS: Final = 0.0005
+"""How long a thread may keep the GIL that another waits for."""
 _log = structlog.get_logger()
 
 
@@ -174,6 +176,8 @@ def run_event_loop(serving: Coroutine[None, None, None]) -> None:
 
     Raises the first cause if a root task failed.
     """
+    # Sooner than after the interpreter's 5 ms: the event loop needs the GIL again after each system call.
+    sys.setswitchinterval(SWITCH_SECONDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(serving)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sidelight_model.counts import STATES
 
-_REQUIRED_NAMES: Final = ("fold", "Pool", "sum_pprof")
+_REQUIRED_NAMES: Final = ("fold", "pack_stacks", "build_segment_stacks", "Pool", "sum_pprof")
 
 
 @dataclass(frozen=True, slots=True)

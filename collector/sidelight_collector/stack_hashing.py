@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 import xxhash
 
+from sidelight_collector.packed_stacks import PackedStacks, pack_stacks
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.errors import LimitExceeded
 from sidelight_model.folded import Stack
@@ -34,7 +35,7 @@ class HashedStacks:
     hashes: array[int]
     counts: tuple[array[int], ...]
     """Samples by state, in the order of STATES."""
-    stacks: Sequence[Stack]
+    stacks: PackedStacks
     samples: int
     truncated_samples: int
 
@@ -53,7 +54,13 @@ class HashedWindow:
     digest: int
     hashes: array[int]
     counts: tuple[array[int], ...]
-    stacks: Sequence[Stack]
+    stacks: PackedStacks
+
+    @property
+    def memory_bytes(self) -> int:
+        """The size of its columns."""
+        numbers = sum(len(column) * column.itemsize for column in (self.hashes, *self.counts))
+        return numbers + self.stacks.memory_bytes
 
 
 def hash_stack(stack: str) -> int:
@@ -72,7 +79,7 @@ def build_hashed_stacks(counts: Mapping[Stack, Counts]) -> HashedStacks:
     return HashedStacks(
         array("Q", [h for h, _ in by_hash]),
         tuple(array("q", [row[state] for row in rows]) for state in range(len(STATES))),
-        stacks,
+        pack_stacks(stacks),
         samples,
         count_truncated(counts),
     )

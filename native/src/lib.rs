@@ -121,7 +121,10 @@ pub mod collector {
     pub mod folded;
     pub mod wire;
     pub mod pprof;
+    pub mod packed_stacks;
+    pub mod segment_stacks;
     pub mod trie;
+    mod words;
     #[cfg(feature = "extension-module")]
     pub(crate) mod collector_bindings;
     #[cfg(feature = "extension-module")]
@@ -135,7 +138,7 @@ mod sidelight_native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::collector::collector_bindings::{fold, Pool};
+    use crate::collector::collector_bindings::{build_segment_stacks, fold, pack_stacks, Pool};
     #[pymodule_export]
     use crate::collector::pprof_bindings::{read_pprof_header, sum_pprof};
     #[pymodule_export]

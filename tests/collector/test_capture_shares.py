@@ -21,6 +21,7 @@ from sidelight_collector.captures.capture import Capture, CapturePolicy, Capture
 from sidelight_collector.captures.capture_repository import CaptureRepository
 from sidelight_collector.captures.capture_slots import check_slots, find_namespaces
 from sidelight_collector.captures.capture_writers import CaptureWriters
+from sidelight_collector.ingest.memory_budget import Overloaded
 from sidelight_collector.query.select.matchers import parse_re2_selector
 from sidelight_collector.storage.backends.memory import MemoryStore
 from sidelight_model.capture_protocol import AgentPoll, AgentStatus
@@ -209,3 +210,8 @@ def test_clients_refused_together_return_at_different_times(reason: Reason) -> N
         for _ in range(200)
     }
     assert least <= min(waits) < max(waits) <= 2 * least
+
+
+def test_a_refusal_for_overload_says_how_long_to_wait() -> None:
+    error = Overloaded("x", hint="", retry_after_seconds=40)
+    assert 40 <= int(build_error_response(error).headers["Retry-After"]) <= 80

@@ -112,7 +112,7 @@ def count(metrics: Metrics, outcome: str) -> float:
 
 async def test_a_full_queue_drops_and_counts_and_never_waits(make_window: Any) -> None:
     metrics, window, sent, held = Metrics(), hashed(make_window), [], threading.Event()
-    size = WINDOW_BYTES + sum(map(len, window.stacks))
+    size = WINDOW_BYTES + window.memory_bytes
 
     def send(windows: Sequence[HashedWindow]) -> None:
         held.wait(60)

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from sidelight_collector.ingest.batch import ArrivalHistory, FlushPolicy, seconds_until_due
 from sidelight_collector.ingest.dedup import DedupCache
-from sidelight_collector.ingest.memory_budget import MIN_REQUEST_BYTES, MemoryBudget, Overloaded
+from sidelight_collector.ingest.memory_budget import (
+    MAX_RETRY_SECONDS,
+    MIN_REQUEST_BYTES,
+    MIN_RETRY_SECONDS,
+    PACE_SECONDS,
+    MemoryBudget,
+    Overloaded,
+    RetryPacer,
+)
 from sidelight_collector.ingest.segment_writer import SegmentWriter, ShuttingDown
 from sidelight_collector.ingest.stats import IngestStats
 from sidelight_collector.metrics import Metrics
@@ -294,6 +302,52 @@ async def test_a_request_waits_no_longer_than_allowed_and_then_holds_nothing() -
         with pytest.raises(Overloaded):  # what may wait is not for those that are admitted
             third.resize(4 * MIN_REQUEST_BYTES + 1)
     assert budget.used_bytes == 0
+
+
+def test_clients_wait_longer_while_more_are_refused_than_served_and_shorter_afterwards() -> None:
+    now = 0.0
+    pacer = RetryPacer(lambda: now)
+
+    def refuse_for(seconds: float, *, served_for_each: int) -> int:
+        nonlocal now
+        end, told = now + seconds, 0
+        while now < end:
+            now += 0.25
+            for _ in range(served_for_each):
+                pacer.finish()
+            told = pacer.refuse()
+        return told
+
+    assert refuse_for(PACE_SECONDS - 0.25, served_for_each=0) == MIN_RETRY_SECONDS
+    assert refuse_for(PACE_SECONDS, served_for_each=0) == 2 * MIN_RETRY_SECONDS
+    assert refuse_for(20 * PACE_SECONDS, served_for_each=0) == MAX_RETRY_SECONDS
+    assert refuse_for(20 * PACE_SECONDS, served_for_each=1) == MAX_RETRY_SECONDS
+    assert MIN_RETRY_SECONDS < refuse_for(PACE_SECONDS, served_for_each=10) < MAX_RETRY_SECONDS
+    assert refuse_for(20 * PACE_SECONDS, served_for_each=10) == MIN_RETRY_SECONDS
+
+
+def test_a_budget_says_how_long_to_wait_by_the_requests_that_it_serves_and_refuses() -> None:
+    now = 0.0
+    budget = MemoryBudget(MIN_REQUEST_BYTES, lambda _: None, clock=lambda: now)
+
+    def refuse(times: int) -> int:
+        nonlocal now
+        seconds = 0
+        with budget.reserve():
+            for _ in range(times):
+                now += PACE_SECONDS / 8
+                with pytest.raises(Overloaded) as refused, budget.reserve():
+                    raise AssertionError("there is no room for it")
+                seconds = refused.value.retry_after_seconds
+        return seconds
+
+    assert refuse(30) > MIN_RETRY_SECONDS
+    for _ in range(20):
+        for _ in range(100):
+            with budget.reserve():
+                pass
+        longest = refuse(8)
+    assert longest == MIN_RETRY_SECONDS
 
 
 def test_the_senders_remembered_are_bounded_and_the_latest_come_first() -> None:

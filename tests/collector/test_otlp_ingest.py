@@ -310,7 +310,7 @@ def test_the_locations_of_a_very_long_stack_are_decoded_in_parts(monkeypatch: py
     names = [f"f{number}" for number in range(300)]
     built.sample(profile, ";".join(names), [1])
     [window] = parse(encode(built)).windows
-    assert window.stacks == [";".join(f"{name} (a.py:{line})" for line, name in enumerate(names, 1))]
+    assert list(window.stacks) == [";".join(f"{name} (a.py:{line})" for line, name in enumerate(names, 1))]
     built.dictionary.stack_table[1].location_indices.append(-1)
     with pytest.raises(BadProfile, match="a location that cannot exist"):
         parse(encode(built))

@@ -233,7 +233,7 @@ def test_starting_the_command_is_not_counted_as_a_cost_of_its_samples(tmp_path: 
         "while [ $i -lt 200000 ]; do i=$((i+1)); done; echo 'Sampling process'; while :; do sleep 0.05; done"
     )
     sampled = attach_own(fake_py_spy(tmp_path, script)).stop()
-    assert 20_000_000 < sampled.quality.sampler_cpu_ns
+    assert sampled.quality.sampler_cpu_ns > 20_000_000
     assert 0.8 * sampled.quality.sampler_cpu_ns < sampled.attach_cpu_ns <= sampled.quality.sampler_cpu_ns
 
 

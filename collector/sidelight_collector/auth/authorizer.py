@@ -469,15 +469,22 @@ def build_error_response(
         content_type="application/json",
         charset="utf-8",
     )
-    if error.reason in RETRY_AFTER_SECONDS:
-        seconds = RETRY_AFTER_SECONDS[error.reason]
-        # Clients that were refused together must not all return in the same second.
-        response.headers["Retry-After"] = str(random.randint(seconds, 2 * seconds))
+    if seconds := choose_retry_seconds(error):
+        response.headers["Retry-After"] = str(seconds)
     if error.reason is Reason.UNAUTHORIZED:
         response.headers["WWW-Authenticate"] = 'Bearer realm="sidelight"'
     if error.reason is Reason.BAD_ENCODING:
         response.headers["Accept-Encoding"] = "zstd, gzip, identity"
     return response
+
+
+def choose_retry_seconds(error: SidelightError) -> int:
+    """Choose the seconds after which a client may try again; 0 if nothing would be different then.
+
+    They are random, because clients that were refused together must not all return in the same second.
+    """
+    seconds = int(getattr(error, "retry_after_seconds", RETRY_AFTER_SECONDS.get(error.reason, 0)))
+    return random.randint(seconds, 2 * seconds)
 
 
 def shorten_message(message: str) -> str:

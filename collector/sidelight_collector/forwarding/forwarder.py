@@ -53,7 +53,7 @@ class Forwarder:
     def offer(self, windows: Sequence[HashedWindow]) -> None:
         """Add windows to the queue; those that have no space are dropped and counted."""
         for window in windows:
-            size = WINDOW_BYTES + sum(map(len, window.stacks))
+            size = WINDOW_BYTES + window.memory_bytes
             if self._queued_bytes + size > self._max_bytes:
                 self._count.labels("dropped").inc()
                 continue

@@ -1,7 +1,7 @@
 """Batches of windows that become one segment, and when to flush them. Pure.
 
 A segment costs three objects, however few windows it has. Windows of one day are therefore collected until
-the first of them has waited for the maximum time, or until there is enough text. A window waits only if
+the first of them has waited for the maximum time, or until they are enough. A window waits only if
 windows of other senders may come meanwhile: those of one sender, one after another, are stored at once.
 """
 
@@ -21,7 +21,7 @@ ACTIVITY_FACTOR: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class FlushPolicy:
-    """The age (seconds) and the size (bytes of text) at which a batch is flushed."""
+    """The age (seconds) and the size (bytes in memory) at which a batch is flushed."""
 
     max_seconds: float
     max_bytes: int
@@ -35,7 +35,7 @@ class WindowBatch(Generic[Completion]):
     opened_at: float
     completion: Completion
     windows: list[HashedWindow] = field(default_factory=list)
-    text_bytes: int = 0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,14 @@ class ArrivalHistory:
 
 
 def seconds_until_due(
-    now: float, opened_at: float, text_bytes: int, policy: FlushPolicy, *, has_concurrent_senders: bool = True
+    now: float,
+    opened_at: float,
+    memory_bytes: int,
+    policy: FlushPolicy,
+    *,
+    has_concurrent_senders: bool = True,
 ) -> float:
     """Return the seconds until a batch must be flushed; 0 if that is now."""
-    if text_bytes >= policy.max_bytes or not has_concurrent_senders:
+    if memory_bytes >= policy.max_bytes or not has_concurrent_senders:
         return 0.0
     return max(0.0, opened_at + policy.max_seconds - now)

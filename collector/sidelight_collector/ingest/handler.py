@@ -161,7 +161,7 @@ class IngestHandler:
             self._metrics.samples_truncated.inc(parsed.truncated_samples)
             if not parsed.windows:
                 return parsed, Receipt([], [])
-            receipt = await self._segment_writer.submit(parsed.windows, parsed.text_bytes, upload.client)
+            receipt = await self._segment_writer.submit(parsed.windows, parsed.memory_bytes, upload.client)
             if self._hooks.on_stored is not None and not upload.is_forwarded:
                 accepted = set(receipt.accepted)
                 self._hooks.on_stored([row for row in parsed.windows if row.window.id in accepted])

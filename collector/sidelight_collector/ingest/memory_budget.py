@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -12,14 +13,54 @@ from sidelight_model.errors import Reason, SidelightError
 
 MIN_REQUEST_BYTES: Final = 16 << 10
 """The memory that a request counts as at least."""
+MIN_RETRY_SECONDS: Final = 2
+MAX_RETRY_SECONDS: Final = 60
+PACE_SECONDS: Final = 5.0
 WAITING_DIVISOR: Final = 4
 """Requests that wait for memory may hold this fraction of the budget in addition."""
 
 
 class Overloaded(SidelightError):
-    """Clients send more than the collector can store at the moment."""
+    """Clients send more than the collector can store at the moment.
+
+    They should wait `retry_after_seconds` at least.
+    """
 
     reason = Reason.OVERLOADED
+
+    def __init__(self, message: str, *, hint: str, retry_after_seconds: int) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class RetryPacer:
+    """Chooses how long clients that are refused should wait.
+
+    A refusal costs nearly as much as a request, so many refusals keep a collector overloaded. If more
+    requests are refused than finished, the time grows in proportion, up to `MAX_RETRY_SECONDS`; otherwise it
+    shrinks. It at most doubles or halves every `PACE_SECONDS`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed_at = clock()
+        self._finished = self._refused = 0
+        self._seconds = float(MIN_RETRY_SECONDS)
+
+    def finish(self) -> None:
+        """Count a request that was not refused."""
+        self._finished += 1
+
+    def refuse(self) -> int:
+        """Count a refusal, and return the seconds to wait."""
+        self._refused += 1
+        now = self._clock()
+        if now - self._changed_at >= PACE_SECONDS:
+            factor = self._refused / max(1, self._finished)
+            seconds = self._seconds * min(max(factor, 0.5), 2.0)
+            self._seconds = min(max(seconds, MIN_RETRY_SECONDS), MAX_RETRY_SECONDS)
+            self._changed_at, self._finished, self._refused = now, 0, 0
+        return round(self._seconds)
 
 
 class MemoryBudget:
@@ -30,7 +71,11 @@ class MemoryBudget:
     """
 
     def __init__(
-        self, max_bytes: int, on_change: Callable[[int], None], max_wait_seconds: float = 0.0
+        self,
+        max_bytes: int,
+        on_change: Callable[[int], None],
+        max_wait_seconds: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_bytes = max_bytes
         self._on_change = on_change
@@ -38,7 +83,8 @@ class MemoryBudget:
         self._max_waiting_bytes = max_bytes // WAITING_DIVISOR if max_wait_seconds else 0
         self._active_bytes = 0
         self._waiting_bytes = 0
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._pacer = RetryPacer(clock)
+        self._queue: OrderedDict[asyncio.Future[None], int] = OrderedDict()
 
     @property
     def used_bytes(self) -> int:
@@ -51,6 +97,7 @@ class MemoryBudget:
         try:
             reservation.resize(0)
             yield reservation
+            self._pacer.finish()
         finally:
             self._adjust(-reservation.size_bytes)
 
@@ -73,10 +120,9 @@ class MemoryBudget:
         If it fails, nothing is reserved.
         """
         turn = asyncio.get_running_loop().create_future()
-        entry = size_bytes, turn
         self._active_bytes -= held_bytes
         self._waiting_bytes += held_bytes
-        self._queue.append(entry)
+        self._queue[turn] = size_bytes
         is_admitted = False
         try:
             self._admit()
@@ -89,16 +135,20 @@ class MemoryBudget:
             raise self._build_error() from None
         finally:
             self._waiting_bytes -= held_bytes
-            if entry in self._queue:
-                self._queue.remove(entry)
-            elif not is_admitted and not turn.cancelled():  # its turn came as its time was over
+            was_queued = self._queue.pop(turn, None) is not None
+            if (
+                not was_queued and not is_admitted and not turn.cancelled()
+            ):  # its turn came as its time was over
                 self._active_bytes -= size_bytes
             self._admit()
 
     def _admit(self) -> None:
         """Give memory to the requests that wait longest."""
-        while self._queue and self._active_bytes + self._queue[0][0] <= self._max_bytes:
-            size_bytes, turn = self._queue.popleft()
+        while self._queue:
+            turn, size_bytes = next(iter(self._queue.items()))
+            if self._active_bytes + size_bytes > self._max_bytes:
+                break
+            del self._queue[turn]
             if not turn.done():
                 self._active_bytes += size_bytes
                 turn.set_result(None)
@@ -110,6 +160,7 @@ class MemoryBudget:
             f"{self._max_bytes + self._max_waiting_bytes}",
             hint="Send again after Retry-After; if this lasts, the store is slow or the load is too high "
             "for one collector.",
+            retry_after_seconds=self._pacer.refuse(),
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidelight_collector.native_kernel import NATIVE
+from sidelight_collector.packed_stacks import PackedStacks
 from sidelight_collector.stack_hashing import (
     HashedStacks,
     HashedWindow,
@@ -105,7 +106,8 @@ def _fold_native(
         text, start, remark=remark, max_stacks=limits.max_stacks, max_depth=limits.max_depth
     )
     counts = tuple(_to_array("q", column) for column in numbers)
-    return HashedStacks(_to_array("Q", hashes), counts, stacks, samples, clipped), lines, following
+    hashed = HashedStacks(_to_array("Q", hashes), counts, PackedStacks(*stacks), samples, clipped)
+    return hashed, lines, following
 
 
 def _to_array(code: str, numbers: bytes) -> array[int]:

@@ -99,9 +99,9 @@ class SegmentWriter:
         self._write_slots = asyncio.Semaphore(WRITE_CONCURRENCY)
 
     async def submit(
-        self, windows: Sequence[HashedWindow], text_bytes: int, connection: int | None = None
+        self, windows: Sequence[HashedWindow], memory_bytes: int, connection: int | None = None
     ) -> Receipt:
-        """Make windows durable; `text_bytes` is the size of all their text together.
+        """Make windows durable; `memory_bytes` is the size of all of them.
 
         `connection` identifies the connection of the sender.
         Raises DuplicateId (then none is stored), DayClosed and StoreUnavailable (windows of other days may be
@@ -126,7 +126,7 @@ class SegmentWriter:
                 _find_sender(windows[0]), connection, self._clock(), has_pending=has_pending
             )
         for row in fresh.values():
-            self._add_to_batch(row, text_bytes // len(windows))
+            self._add_to_batch(row, memory_bytes // len(windows))
         duplicates = [row.window.id for row in windows if row.window.id not in fresh]
         self._metrics.windows_duplicate.inc(len(windows) - len(fresh))
         waits = [
@@ -161,7 +161,7 @@ class SegmentWriter:
         pending = self._pending_windows.get(window_id)
         return pending[0] if pending else self._dedup_cache.get_digest(window_id)
 
-    def _add_to_batch(self, row: HashedWindow, text_bytes: int) -> None:
+    def _add_to_batch(self, row: HashedWindow, memory_bytes: int) -> None:
         day = event_day(row.window.start_ns)
         batch = self._open_batches.get(day)
         if batch is None:
@@ -170,9 +170,9 @@ class SegmentWriter:
             )
             self._wakeup.set()
         batch.windows.append(row)
-        batch.text_bytes += text_bytes
+        batch.memory_bytes += memory_bytes
         self._pending_windows[row.window.id] = (row.digest, batch.completion)
-        if batch.text_bytes >= self._policy.max_bytes:
+        if batch.memory_bytes >= self._policy.max_bytes:
             self._wakeup.set()
 
     def _list_due_batches(self) -> list[WindowBatch[_Completion]]:
@@ -188,7 +188,7 @@ class SegmentWriter:
         return seconds_until_due(
             now,
             batch.opened_at,
-            batch.text_bytes,
+            batch.memory_bytes,
             self._policy,
             has_concurrent_senders=has_concurrent_senders,
         )

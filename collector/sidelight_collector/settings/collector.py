@@ -146,11 +146,11 @@ class Settings(EngineSettings):
         1.0, "longest wait of a window for windows of other senders", parse=parse_seconds
     )
     flush_bytes: int = setting(
-        8 << 20, "text in memory at which the collector stores windows earlier", parse=parse_byte_size
+        8 << 20, "memory of windows at which the collector stores them earlier", parse=parse_byte_size
     )
     max_pending_bytes: int = setting(
         64 << 20,
-        "most text received but not yet stored; above it, requests wait, then get 429 and retry",
+        "most memory of requests in progress; above it, requests wait, then get 429 and retry",
         parse=parse_byte_size,
     )
     max_queue_seconds: float = setting(

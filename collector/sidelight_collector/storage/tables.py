@@ -37,6 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import Array, combine_chunks, factorize_rows
+from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_model.counts import FURTHER_STATES, STATES, TASK_STATES
 from sidelight_model.labels import RESERVED_LABELS
@@ -304,7 +305,7 @@ def build_hashed_segment_tables(windows: Iterable[HashedWindow]) -> SegmentTable
     rows = sorted(windows, key=_storage_sort_key)
     if len({row.window.id for row in rows}) != len(rows):
         raise ValueError("a segment holds each window once")
-    return SegmentTables(_build_profiles(rows), _build_stacks(rows), _build_samples(rows))
+    return SegmentTables(_build_profiles(rows), build_stacks(rows), _build_samples(rows))
 
 
 def _storage_sort_key(row: HashedWindow) -> tuple[str, int, str, int, str]:
@@ -365,7 +366,13 @@ def _build_samples(rows: Sequence[HashedWindow]) -> pa.Table:
     return pa.table(columns, schema=SAMPLES)
 
 
-def _build_stacks(rows: Sequence[HashedWindow]) -> pa.Table:
+def build_stacks(rows: Sequence[HashedWindow], native: Any | None = NATIVE) -> pa.Table:
+    """Build `stacks` from windows in stored order; of stacks with the same hash the last counts.
+
+    There are two implementations with identical results: the native kernel and the Python reference.
+    """
+    if native is not None:
+        return _build_stacks_native(rows, native)
     by_service: dict[str, dict[int, str]] = {}
     for row in rows:
         stacks = by_service.setdefault(row.window.labels["service"], {})
@@ -388,6 +395,36 @@ def _build_stacks(rows: Sequence[HashedWindow]) -> pa.Table:
     return pa.table(columns, schema=STACKS)
 
 
+def _build_stacks_native(rows: Sequence[HashedWindow], native: Any) -> pa.Table:
+    numbers: dict[str, int] = {}
+    services, hashes, depths, stacks = native.build_segment_stacks(
+        [
+            (
+                numbers.setdefault(row.window.labels["service"], len(numbers)),
+                row.hashes.tobytes(),
+                row.stacks.columns,
+            )
+            for row in rows
+            if row.hashes
+        ]
+    )
+    offsets, frames, text_offsets, texts = stacks
+    names = pa.array(numbers, pa.string())
+    words = pa.StringArray.from_buffers(
+        len(text_offsets) // 4 - 1, pa.py_buffer(text_offsets), pa.py_buffer(texts)
+    )
+    columns: dict[str, Array] = {
+        "service": pa.DictionaryArray.from_arrays(_to_arrow(pa.int32(), services), names),
+        "h": _to_arrow(pa.uint64(), hashes),
+        "depth": _to_arrow(pa.int32(), depths),
+        "frames": pa.ListArray.from_arrays(
+            cast("pa.Int32Array", _to_arrow(pa.int32(), offsets)),
+            pa.DictionaryArray.from_arrays(_to_arrow(pa.int32(), frames), words),
+        ),
+    }
+    return pa.table(columns, schema=STACKS)
+
+
 def _repeat_values(code: str, values: Sequence[int], lengths: Sequence[int]) -> array[int]:
     repeated = array(code)
     for value, length in zip(values, lengths, strict=True):
@@ -402,5 +439,6 @@ def _concat_arrays(code: str, parts: Iterable[array[int]]) -> array[int]:
     return chained
 
 
-def _to_arrow(kind: pa.DataType, numbers: array[int]) -> pa.Array[Any]:
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+def _to_arrow(kind: pa.DataType, numbers: array[int] | bytes) -> pa.Array[Any]:
+    buffer = pa.py_buffer(numbers)
+    return pa.Array.from_buffers(kind, buffer.size * 8 // kind.bit_width, [None, buffer])

@@ -1,18 +1,34 @@
-//! The Python bindings of `folded` and `trie`. Work that takes time runs without the GIL.
+//! The Python bindings of `folded`, `packed_stacks`, `segment_stacks` and `trie`. Work that takes time runs without the GIL.
 
 use crate::collector::folded::{self, FoldLimits, OtherLines};
+use crate::collector::packed_stacks::{self, PackedStacks};
+use crate::collector::segment_stacks::{self, WindowStacks};
 use crate::collector::trie;
 use crate::stacks::states::STATE_COUNT;
 use pyo3::buffer::{Element, PyBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyString};
 use std::sync::{Mutex, PoisonError};
 
-/// What `fold` gives: hashes, and for each state its counts (64-bit integers in the machine's order), stacks, samples,
-/// clipped samples, lines, where the next header begins.
+/// Offsets, frames, text offsets and texts of `PackedStacks`.
+pub(crate) type PackedColumns<'py> =
+    (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+pub(crate) fn packed_columns<'py>(py: Python<'py>, packed: &PackedStacks) -> PackedColumns<'py> {
+    let column = |numbers: &[i32]| PyBytes::new(py, &bytes(numbers, i32::to_ne_bytes));
+    (
+        column(&packed.offsets),
+        column(&packed.frames),
+        column(&packed.text_offsets),
+        PyBytes::new(py, packed.texts.as_bytes()),
+    )
+}
+
+/// What `fold` gives: hashes, and for each state its counts (64-bit integers in the machine's order), packed stacks,
+/// samples, clipped samples, lines, where the next header begins.
 type Folded<'py> =
-    (Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, Bound<'py, PyList>, u128, u128, usize, Option<usize>);
+    (Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, PackedColumns<'py>, u128, u128, usize, Option<usize>);
 
 #[pyfunction]
 #[pyo3(signature = (body, start = 0, *, remark = None, max_stacks, max_depth))]
@@ -24,24 +40,66 @@ pub fn fold<'py>(
     max_stacks: usize,
     max_depth: usize,
 ) -> PyResult<Folded<'py>> {
-    let bytes = body.as_bytes();
+    let text = body.as_bytes();
     let limits = FoldLimits { stacks: max_stacks, depth: max_depth };
-    let folded = py
-        .detach(|| {
-            folded::fold(bytes, start, remark.map_or(OtherLines::NextHeader, OtherLines::Comments), limits)
-        })
-        .map_err(|refused| PyValueError::new_err(format!("line {} cannot be read", refused.0)))?;
-    let column = |of: &dyn Fn(&crate::collector::folded::StackCounts<'_>) -> [u8; 8]| {
+    let other_lines = remark.map_or(OtherLines::NextHeader, OtherLines::Comments);
+    let (folded, packed) = py.detach(|| {
+        let folded = folded::fold(text, start, other_lines, limits)
+            .map_err(|refused| PyValueError::new_err(format!("line {} cannot be read", refused.0)))?;
+        let packed = folded.pack().map_err(|_| mismatched_columns())?;
+        Ok::<_, PyErr>((folded, packed))
+    })?;
+    let column = |of: &dyn Fn(&folded::StackCounts<'_>) -> [u8; 8]| {
         PyBytes::new(py, &folded.stacks.iter().flat_map(of).collect::<Vec<u8>>())
     };
     Ok((
         column(&|one| one.hash.to_ne_bytes()),
         (0..STATE_COUNT).map(|state| column(&|one| one.counts[state].to_ne_bytes())).collect(),
-        PyList::new(py, folded.stacks.iter().map(|one| one.text.as_ref()))?,
+        packed_columns(py, &packed),
         folded.samples,
         folded.clipped,
         folded.lines,
         folded.next,
+    ))
+}
+
+#[pyfunction]
+pub fn pack_stacks<'py>(py: Python<'py>, stacks: Vec<Bound<'py, PyString>>) -> PyResult<PackedColumns<'py>> {
+    let texts = stacks.iter().map(|stack| stack.to_str()).collect::<PyResult<Vec<&str>>>()?;
+    let packed =
+        py.detach(|| packed_stacks::pack(&texts, 0..texts.len())).map_err(|_| mismatched_columns())?;
+    Ok(packed_columns(py, &packed))
+}
+
+/// Services, hashes, depths, and the stacks.
+type StackTable<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, PackedColumns<'py>);
+
+#[pyfunction]
+pub fn build_segment_stacks<'py>(
+    py: Python<'py>,
+    windows: Vec<(i32, Bound<'py, PyBytes>, PackedColumns<'py>)>,
+) -> PyResult<StackTable<'py>> {
+    let columns: Vec<(Vec<u64>, [Vec<i32>; 3])> = windows
+        .iter()
+        .map(|(_, hashes, (offsets, frames, text_offsets, _))| {
+            let read = |column: &Bound<'_, PyBytes>| read_column(column, i32::from_ne_bytes);
+            (read_column(hashes, u64::from_ne_bytes), [offsets, frames, text_offsets].map(read))
+        })
+        .collect();
+    let windows = windows
+        .iter()
+        .zip(&columns)
+        .map(|((service, _, (.., texts)), (hashes, [offsets, frames, text_offsets]))| {
+            let texts = std::str::from_utf8(texts.as_bytes()).map_err(|_| mismatched_columns())?;
+            Ok(WindowStacks { service: *service, hashes, offsets, frames, text_offsets, texts })
+        })
+        .collect::<PyResult<Vec<WindowStacks<'_>>>>()?;
+    let table = py.detach(|| segment_stacks::build(&windows)).map_err(|_| mismatched_columns())?;
+    Ok((
+        PyBytes::new(py, &bytes(&table.services, i32::to_ne_bytes)),
+        PyBytes::new(py, &bytes(&table.hashes, u64::to_ne_bytes)),
+        PyBytes::new(py, &bytes(&table.depths, i32::to_ne_bytes)),
+        packed_columns(py, &table.stacks),
     ))
 }
 
@@ -168,6 +226,11 @@ impl Pool {
         let (self_cost, total_cost) = found.map_err(|_: trie::MismatchedColumns| mismatched_columns())?;
         Ok((PyBytes::new(py, &self_cost), PyBytes::new(py, &total_cost)))
     }
+}
+
+fn read_column<T, const N: usize>(column: &Bound<'_, PyBytes>, number_of: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (numbers, _) = column.as_bytes().as_chunks();
+    numbers.iter().map(|&number| number_of(number)).collect()
 }
 
 fn int_bytes<'py, T: Copy + Into<i64>>(py: Python<'py>, numbers: &[T]) -> Bound<'py, PyBytes> {

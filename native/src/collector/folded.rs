@@ -4,6 +4,7 @@
 //! format; a test compares the two. An error here names only the line: the caller runs the reference to get the
 //! reason.
 
+use crate::collector::packed_stacks::{self, PackedStacks, UnfitColumns};
 use crate::stacks::states::{is_state_frame, RUNNING, STATE_COUNT, STATE_SUFFIXES};
 use memchr::memmem;
 use std::borrow::Cow;
@@ -36,6 +37,8 @@ pub struct StackCounts<'a> {
     pub hash: u64,
     pub text: Cow<'a, str>,
     pub counts: [i64; STATE_COUNT],
+    /// How many stacks come before it in the text.
+    pub place: usize,
 }
 
 /// The stacks of one window that have samples, in ascending order of hash.
@@ -48,6 +51,16 @@ pub struct FoldedWindow<'a> {
     /// Lines read, and where the next header is.
     pub lines: usize,
     pub next: Option<usize>,
+}
+
+impl FoldedWindow<'_> {
+    /// Packs the stacks in their order. In the text, neighbors begin alike.
+    pub fn pack(&self) -> Result<PackedStacks, UnfitColumns> {
+        let texts: Vec<&str> = self.stacks.iter().map(|stack| &*stack.text).collect();
+        let mut order = vec![0; texts.len()];
+        self.stacks.iter().enumerate().for_each(|(at, stack)| order[stack.place] = at);
+        packed_stacks::pack(&texts, order.into_iter())
+    }
 }
 
 /// The first line, from 0, that cannot be parsed.
@@ -166,7 +179,8 @@ impl<'a> Table<'a> {
                 folded.clipped += samples;
             }
             let counts = counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
-            folded.stacks.push(StackCounts { hash, text, counts });
+            let place = folded.stacks.len();
+            folded.stacks.push(StackCounts { hash, text, counts, place });
         }
         folded.stacks.sort_unstable_by(|one, other| (one.hash, &one.text).cmp(&(other.hash, &other.text)));
         folded

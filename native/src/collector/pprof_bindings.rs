@@ -1,10 +1,12 @@
 //! The Python bindings of `pprof`. Work that takes time runs without the GIL.
 
+use crate::collector::collector_bindings::{packed_columns, PackedColumns};
+use crate::collector::packed_stacks;
 use crate::collector::pprof::{self, Header, PprofLimits, Refusal, SummedProfile, Values};
 use crate::stacks::states::STATE_COUNT;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
+use pyo3::types::PyBytes;
 
 /// Entries, bytes of text, stacks and frames, label sets and names of labels.
 type Limits = (usize, usize, usize, usize, usize, usize);
@@ -39,10 +41,10 @@ pub fn read_pprof_header(
     Ok((value_types, period_type, period, time_ns, duration_ns))
 }
 
-/// Labels, hashes, and for each state its counts (64-bit integers in the machine's order), stacks, samples, truncated
+/// Labels, hashes, and for each state its counts (64-bit integers in the machine's order), packed stacks, samples, truncated
 /// samples.
 type GroupColumns<'py> =
-    (Vec<(String, String)>, Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, Bound<'py, PyList>, i64, i64);
+    (Vec<(String, String)>, Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, PackedColumns<'py>, i64, i64);
 
 /// Groups, period, names of dropped labels, bytes of text.
 type Summed<'py> = (Vec<GroupColumns<'py>>, i64, Vec<String>, usize);
@@ -68,8 +70,6 @@ pub fn sum_pprof<'py>(
     let values = Values { states: &states, whole, count, unit_ns, period_ns, dropped: &dropped };
     let SummedProfile { stacks, texts: text, groups, period_ns, dropped, text_bytes } =
         py.detach(|| pprof::sum_samples(bytes, &values, limits_of(limits))).map_err(refuse)?;
-    // Groups share the texts of their stacks.
-    let mut texts: Vec<Option<Bound<'py, PyString>>> = vec![None; stacks.len()];
     let mut columns = Vec::with_capacity(groups.len());
     for group in groups {
         let column = |of: &dyn Fn(&(usize, [i64; STATE_COUNT])) -> [u8; 8]| {
@@ -79,13 +79,12 @@ pub fn sum_pprof<'py>(
         };
         let hashes = column(&|row| stacks[row.0].0.to_ne_bytes());
         let counts = (0..STATE_COUNT).map(|state| column(&|row| row.1[state].to_ne_bytes())).collect();
-        let list = PyList::empty(py);
-        for &(stack, _) in &group.rows {
-            list.append(
-                &*texts[stack].get_or_insert_with(|| PyString::new(py, &text[stacks[stack].1.clone()])),
-            )?;
-        }
-        columns.push((group.labels, hashes, counts, list, group.samples, group.truncated));
+        let texts: Vec<&str> = group.rows.iter().map(|row| &text[stacks[row.0].1.clone()]).collect();
+        let packed = py
+            .detach(|| packed_stacks::pack(&texts, 0..texts.len()))
+            .map_err(|_| refuse(Refusal::TooMuchText))?;
+        let packed = packed_columns(py, &packed);
+        columns.push((group.labels, hashes, counts, packed, group.samples, group.truncated));
     }
     Ok((columns, period_ns, dropped.into_iter().collect(), text_bytes))
 }

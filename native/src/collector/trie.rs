@@ -5,7 +5,7 @@
 //! exactly one path from the root with the one before it, so nodes are made in pre-order, no node is searched for,
 //! and nothing recurses.
 
-use words::Words;
+use crate::collector::words::Words;
 
 const ROOT: &str = "total";
 const OTHER: &str = "(other)";
@@ -478,7 +478,6 @@ pub struct CallTree {
 }
 
 mod cost_tables;
-mod words;
 pub use cost_tables::{Automaton, Rows};
 
 #[cfg(test)]

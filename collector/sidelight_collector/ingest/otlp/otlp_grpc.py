@@ -10,7 +10,6 @@ The package `grpc` is imported when the server starts, because it is an optional
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,8 +17,8 @@ import structlog
 
 from sidelight_collector.auth.authorizer import (
     HTTP_STATUS,
-    RETRY_AFTER_SECONDS,
     Authorizer,
+    choose_retry_seconds,
     shorten_message,
     to_bearer,
 )
@@ -141,9 +140,8 @@ class OtlpGrpcServer:
         import grpc
 
         http_status = HTTP_STATUS.get(error.reason, 400)
-        seconds = RETRY_AFTER_SECONDS.get(error.reason, 0)
         message = f"{shorten_message(error.message)}. {error.hint}"
-        details = encode_status(http_status, message, random.randint(seconds, 2 * seconds))
+        details = encode_status(http_status, message, choose_retry_seconds(error))
         number = get_status_code(http_status)
         code = next(code for code in grpc.StatusCode if code.value[0] == number)
         self._metrics.refusals.labels(error.reason).inc()

@@ -18,6 +18,7 @@ from sidelight_collector.ingest.pyroscope.sample_rounding import (
     round_rows,
 )
 from sidelight_collector.native_kernel import NATIVE
+from sidelight_collector.packed_stacks import PackedStacks
 from sidelight_collector.stack_hashing import HashedStacks, build_hashed_stacks, hash_stack
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
@@ -146,7 +147,11 @@ def sum_pprof(
             SampleGroup(
                 dict(labels),
                 HashedStacks(
-                    array("Q", hashes), tuple(array("q", one) for one in counts), stacks, samples, truncated
+                    array("Q", hashes),
+                    tuple(array("q", one) for one in counts),
+                    PackedStacks(*stacks),
+                    samples,
+                    truncated,
                 ),
             )
             for labels, hashes, counts, stacks, samples, truncated in groups

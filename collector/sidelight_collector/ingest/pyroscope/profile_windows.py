@@ -27,11 +27,11 @@ from sidelight_collector.ingest.pyroscope.series_labels import (
 )
 from sidelight_collector.ingest.validation import (
     SECOND_NS,
-    WINDOW_BYTES,
     IngestLimits,
     ParsedRequest,
     bind_labels,
     check_clock,
+    measure_memory,
 )
 from sidelight_collector.stack_hashing import HashedWindow, build_hashed_window
 from sidelight_collector.storage.tables import DAY_NS
@@ -116,12 +116,10 @@ class WindowBuilder:
 
     def finish(self, body_bytes: int) -> ParsedRequest:
         """Return the windows of the request, whose decompressed body has this size."""
-        held_bytes = max(body_bytes, self.unpacked_bytes, self.text_bytes)
-        labels_bytes = min(WINDOW_BYTES * len(self.windows), self.limits.max_body_bytes)
         return ParsedRequest(
             self.windows,
             max(body_bytes, self.unpacked_bytes),
-            max(held_bytes, labels_bytes),
+            min(measure_memory(self.windows), self.limits.max_body_bytes),
             NO_UNREADABLE_LINES,
             dropped_labels=self.dropped_labels,
             not_stored=self.not_stored,

@@ -24,7 +24,7 @@ from sidelight_collector.ingest.validation import (
     IngestLimits,
     ParsedRequest,
     ReceivedRequest,
-    measure_lines,
+    check_lines,
 )
 from sidelight_collector.json_body import parse_json_object
 from sidelight_collector.stack_hashing import HashedStacks
@@ -116,7 +116,8 @@ def _add_folded(
     builder: WindowBuilder, content: bytes, sent: SentProfile, kind: ProfileType, *, has_counts: bool
 ) -> None:
     text = decode_byte_order_mark(content)
-    builder.text_bytes += measure_lines(text, builder.limits.max_body_bytes)
+    check_lines(text, builder.limits.max_body_bytes)
+    builder.text_bytes += len(text)
     if has_counts:
         text = _COUNT_ALONE.sub(NO_FRAMES.encode() + rb" \1\2", text)
     else:

@@ -7,7 +7,9 @@ use twox_hash::XxHash3_64;
 
 /// Texts by number, and numbers by text.
 pub struct Words {
-    texts: Vec<Box<str>>,
+    /// All texts, one after the other, and where each of them ends.
+    texts: String,
+    ends: Vec<usize>,
     /// By the hash of the text, or the next free number after it: texts are compared too.
     numbers: HashMap<u64, u32, BuildHasherDefault<Unchanged>>,
     /// Chosen at random: nobody can choose frames that fall together.
@@ -18,34 +20,46 @@ pub struct Words {
 impl Words {
     pub fn new() -> Words {
         let seed = RandomState::new().build_hasher().finish();
-        Words { texts: Vec::new(), numbers: HashMap::default(), seed, folded: String::new() }
+        let (texts, ends, numbers, folded) = (String::new(), Vec::new(), HashMap::default(), String::new());
+        Words { texts, ends, numbers, seed, folded }
     }
 
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.ends.len()
     }
 
     pub fn get(&self, number: u32) -> &str {
-        &self.texts[number as usize]
+        let at = number as usize;
+        let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.texts[start..self.ends[at]]
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(|text| &**text)
+        (0..self.len() as u32).map(|number| self.get(number))
+    }
+
+    /// All texts, one after the other, and where each of them ends.
+    pub fn column(&self) -> (&str, &[usize]) {
+        (&self.texts, &self.ends)
     }
 
     /// The number of a text, which is added if it is new.
     pub fn number(&mut self, text: &str) -> u32 {
         let mut hash = XxHash3_64::oneshot_with_seed(self.seed, text.as_bytes());
         loop {
-            match self.numbers.entry(hash) {
+            let known = match self.numbers.entry(hash) {
                 Entry::Vacant(entry) => {
-                    let number = self.texts.len() as u32;
-                    self.texts.push(text.into());
+                    let number = self.ends.len() as u32;
+                    self.texts.push_str(text);
+                    self.ends.push(self.texts.len());
                     return *entry.insert(number);
                 }
-                Entry::Occupied(entry) if *self.texts[*entry.get() as usize] == *text => return *entry.get(),
-                Entry::Occupied(_) => hash = hash.wrapping_add(1),
+                Entry::Occupied(entry) => *entry.get(),
+            };
+            if self.get(known) == text {
+                return known;
             }
+            hash = hash.wrapping_add(1);
         }
     }
 
@@ -63,7 +77,7 @@ impl Words {
 
     /// The place of each text among all in their order.
     pub fn ranks(&self) -> Vec<u32> {
-        let mut by_text: Vec<u32> = (0..self.texts.len() as u32).collect();
+        let mut by_text: Vec<u32> = (0..self.len() as u32).collect();
         by_text.sort_unstable_by_key(|&number| self.get(number));
         let mut ranks = vec![0; by_text.len()];
         by_text.iter().zip(0u32..).for_each(|(&number, rank)| ranks[number as usize] = rank);
