@@ -235,7 +235,7 @@ def fold(
     """
 
 def pack_stacks(stacks: list[str]) -> PackedStacks:
-    """Pack stacks as `sidelight_collector.packed_stacks` does.
+    """Pack stacks as `sidelight_collector.stack_hashing` does.
 
     Raises ValueError beyond 2^31-1 frames or bytes.
     """

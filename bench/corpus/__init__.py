@@ -28,8 +28,7 @@ import xxhash
 from ulid import ULID
 
 from bench.corpus.stacks import service, version
-from sidelight_collector.packed_stacks import pack_stacks
-from sidelight_collector.stack_hashing import FIRST_STATES, HashedWindow, hash_stack
+from sidelight_collector.stack_hashing import FIRST_STATES, HashedWindow, hash_stack, pack_stacks
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.folded import Stack
 from sidelight_model.labels import Labels

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.packed_stacks import PackedStacks, pack_stacks
-from sidelight_collector.stack_hashing import HashedWindow, hash_window
+from sidelight_collector.stack_hashing import HashedWindow, PackedStacks, hash_window, pack_stacks
 from sidelight_collector.storage.segments import encode_parquet
 from sidelight_collector.storage.tables import build_stacks
 from sidelight_model.folded import Stack

@@ -479,10 +479,8 @@ def build_error_response(
 
 
 def choose_retry_seconds(error: SidelightError) -> int:
-    """Choose the seconds after which a client may try again; 0 if nothing would be different then.
-
-    They are random, because clients that were refused together must not all return in the same second.
-    """
+    """Choose the seconds until a client may try again, at random; 0: never."""
+    # Clients that were refused together must not all return in the same second.
     seconds = int(getattr(error, "retry_after_seconds", RETRY_AFTER_SECONDS.get(error.reason, 0)))
     return random.randint(seconds, 2 * seconds)
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.packed_stacks import PackedStacks
 from sidelight_collector.stack_hashing import (
     HashedStacks,
     HashedWindow,
+    PackedStacks,
     build_hashed_stacks,
     build_hashed_window,
     hash_window,

@@ -367,9 +367,10 @@ def _build_samples(rows: Sequence[HashedWindow]) -> pa.Table:
 
 
 def build_stacks(rows: Sequence[HashedWindow], native: Any | None = NATIVE) -> pa.Table:
-    """Build `stacks` from windows in stored order; of stacks with the same hash the last counts.
+    """Build `stacks` from windows in stored order.
 
-    There are two implementations with identical results: the native kernel and the Python reference.
+    Of stacks with the same hash the last counts. There are two implementations with identical results: the
+    native kernel and the Python reference.
     """
     if native is not None:
         return _build_stacks_native(rows, native)

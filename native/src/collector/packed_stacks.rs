@@ -1,6 +1,6 @@
 //! Stacks as lists of frame numbers, and the text of each distinct frame once.
 //!
-//! `sidelight_collector.packed_stacks` is the reference in Python and defines the columns; a test compares the two.
+//! `sidelight_collector.stack_hashing` is the reference in Python and defines the columns; a test compares the two.
 
 use crate::collector::words::Words;
 use std::ops::Range;

@@ -238,7 +238,7 @@ class _PySpyRun:
 
     @property
     def fixed_cpu_ns(self) -> int:
-        """The part of `cpu_ns` that does not depend on the number of ticks: starting and ending."""
+        """The part of `cpu_ns` that starting and ending took, and no tick."""
         after = self.cpu_ns if self._cpu_after_ticks_ns is None else self._cpu_after_ticks_ns
         return max(0, self.cpu_ns - (after - self._cpu_before_ticks_ns))
 

@@ -18,8 +18,7 @@ from sidelight_collector.ingest.pyroscope.sample_rounding import (
     round_rows,
 )
 from sidelight_collector.native_kernel import NATIVE
-from sidelight_collector.packed_stacks import PackedStacks
-from sidelight_collector.stack_hashing import HashedStacks, build_hashed_stacks, hash_stack
+from sidelight_collector.stack_hashing import HashedStacks, PackedStacks, build_hashed_stacks, hash_stack
 from sidelight_model.counts import STATES, Counts
 from sidelight_model.errors import LimitExceeded, Reason, SidelightError
 from sidelight_model.folded import Stack, split_stack
