@@ -136,9 +136,8 @@ class MemoryBudget:
         finally:
             self._waiting_bytes -= held_bytes
             was_queued = self._queue.pop(turn, None) is not None
-            if (
-                not was_queued and not is_admitted and not turn.cancelled()
-            ):  # its turn came as its time was over
+            came_too_late = not (was_queued or is_admitted or turn.cancelled())
+            if came_too_late:
                 self._active_bytes -= size_bytes
             self._admit()
 
