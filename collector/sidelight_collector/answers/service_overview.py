@@ -5,14 +5,16 @@ service was last seen. The previous version is the other version that was last s
 rollback the previous version is newer than the current one.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final, TypedDict
+from itertools import pairwise
+from math import isnan
+from typing import Any, Final, TypedDict, cast
 
+import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from sidelight_collector.answers.usage import WindowUsage, summarize_usage
-from sidelight_collector.arrow_ops import to_strings
+from sidelight_collector.answers.usage import UsageColumns, summarize_usage_columns
+from sidelight_collector.arrow_ops import I64, to_strings
 from sidelight_collector.query.data_basis import DataBasis, build_basis
 from sidelight_collector.query.query_context import QueryContext
 from sidelight_collector.query.select.matchers import get_label_column
@@ -23,7 +25,6 @@ from sidelight_model.counts import ProfileType
 
 RECENT_NS: Final = 600 * SECOND_NS
 """A pod or version counts as present if last seen within this time before its service was."""
-_DIGITS: Final = 3
 
 
 class VersionColumns(TypedDict):
@@ -75,35 +76,46 @@ def query_service_overview(
     `label` there is a column of its latest value in each service.
     """
     windows = select_windows(context, query, with_stacks=False)
-    services = summarize_usage(windows, kind, "service", with_concurrency=True)
-    ranked = sorted(services, key=lambda usage: (-usage.sampled_ns, usage.key))
-    costliest = {usage.key for usage in ranked[:max_services]}
-    shown = [usage for usage in services if usage.key in costliest]
-    versions: dict[str, list[WindowUsage]] = defaultdict(list)
-    for usage in summarize_usage(windows, kind, "service", "version"):
-        versions[usage.key[0]].append(usage)
+    services = summarize_usage_columns(windows, kind, "service", with_concurrency=True)
+    versions = summarize_usage_columns(windows, kind, "service", "version")
+    costliest = np.argsort(-services.sampled_ns, kind="stable")[:max_services]
+    shown = np.sort(costliest)
+    names = [name for (name,) in services.keys]
     label_values = _find_latest_values(windows, label) if label else None
-    version_pairs = [_find_current_and_previous(versions[usage.key[0]], usage.last_ns) for usage in shown]
+    service_of = _number_services(versions)
+    recent_ns = services.last_ns - RECENT_NS
+    current, previous = _find_current_and_previous(versions, service_of, recent_ns)
+    pods_now = versions.count_pods_after(recent_ns[service_of])
     return {
         "type": kind.value,
-        "service": [usage.key[0] for usage in shown],
-        "first_seen": [_to_seconds(usage.first_ns) for usage in shown],
-        "last_seen": [_to_seconds(usage.last_ns) for usage in shown],
-        "samples": [usage.samples for usage in shown],
-        "seconds": [_to_seconds(usage.sampled_ns) for usage in shown],
-        "pod_seconds": [round(usage.pod_seconds, _DIGITS) for usage in shown],
-        "cores": [_round_cores(usage.mean_cores) for usage in shown],
-        "pods": [len(usage.pod_ends_ns) for usage in shown],
-        "pods_now": [_count_recent_pods(usage, usage.last_ns) for usage in shown],
-        "versions": [len(versions[usage.key[0]]) for usage in shown],
-        "current": _build_version_columns([current for current, _ in version_pairs], shown),
-        "previous": _build_version_columns([previous for _, previous in version_pairs], shown),
-        "label": None if label_values is None else [label_values[usage.key[0]] for usage in shown],
-        "omitted": len(services) - len(shown),
+        "service": [names[at] for at in shown.tolist()],
+        "first_seen": _to_seconds(services.first_ns[shown]),
+        "last_seen": _to_seconds(services.last_ns[shown]),
+        "samples": services.samples[shown].tolist(),
+        "seconds": _to_seconds(services.sampled_ns[shown]),
+        "pod_seconds": _to_seconds(services.pod_ns[shown]),
+        "cores": [
+            None if isnan(cores) else cores
+            for cores in np.round(services.compute_mean_cores()[shown], 6).tolist()
+        ],
+        "pods": services.count_pods()[shown].tolist(),
+        "pods_now": services.count_pods_after(recent_ns)[shown].tolist(),
+        "versions": np.bincount(service_of, minlength=len(names))[shown].tolist(),
+        "current": _build_version_columns(versions, pods_now, current[shown]),
+        "previous": _build_version_columns(versions, pods_now, previous[shown]),
+        "label": None if label_values is None else [label_values[names[at]] for at in shown.tolist()],
+        "omitted": len(names) - len(shown),
         "from": query.from_ns / SECOND_NS,
         "until": query.until_ns / SECOND_NS,
         "basis": build_basis([windows], kind, context.unreadable_count),
     }
+
+
+def _number_services(versions: UsageColumns) -> I64:
+    """Return the row of the service of each version; both are sorted by the service's name."""
+    names = [service for service, _ in versions.keys]
+    is_new = [after != before for before, after in pairwise(names)]
+    return np.cumsum([0, *is_new][: len(names)], dtype=np.int64)
 
 
 def _find_latest_values(windows: SelectedWindows, label: str) -> dict[str, str]:
@@ -115,40 +127,40 @@ def _find_latest_values(windows: SelectedWindows, label: str) -> dict[str, str]:
     return dict(zip(to_strings(ends["service"]), to_strings(ends["value"]), strict=True))
 
 
-def _count_recent_pods(usage: WindowUsage, last_ns: int) -> int:
-    """Count the pods that were present when their service was last seen."""
-    return sum(pod_end_ns > last_ns - RECENT_NS for pod_end_ns in usage.pod_ends_ns)
+def _find_current_and_previous(versions: UsageColumns, service_of: I64, recent_ns: I64) -> tuple[I64, I64]:
+    """Return the rows of the current and the previous version of each service; -1 for none."""
+    rows = np.arange(len(versions.keys))
+    is_recent = rows[versions.last_ns > recent_ns[service_of]]
+    current = np.full(len(recent_ns), -1)
+    # Of equal rows the last in this order is assigned last, and stays.
+    by_start = is_recent[np.argsort(versions.first_ns[is_recent], kind="stable")]
+    current[service_of[by_start]] = by_start
+    others = np.setdiff1d(rows, current)
+    previous = np.full(len(recent_ns), -1)
+    by_end = others[np.lexsort((-others, versions.first_ns[others], versions.last_ns[others]))]
+    previous[service_of[by_end]] = by_end
+    return current, previous
 
 
-def _find_current_and_previous(
-    versions: Sequence[WindowUsage], last_ns: int
-) -> tuple[WindowUsage, WindowUsage | None]:
-    recent = (usage for usage in versions if usage.last_ns > last_ns - RECENT_NS)
-    current = max(recent, key=lambda usage: (usage.first_ns, usage.key))
-    others = (usage for usage in versions if usage is not current)
-    return current, max(others, key=lambda usage: (usage.last_ns, usage.first_ns), default=None)
+def _build_version_columns(versions: UsageColumns, pods_now: I64, chosen: I64) -> VersionColumns:
+    """Build the columns of the chosen rows; -1 stands for no version."""
+    is_missing = chosen < 0
 
+    def choose(column: NDArray[Any]) -> NDArray[Any]:
+        return np.where(is_missing, 0, column[chosen]) if len(column) else np.zeros(0, np.int64)
 
-def _round_cores(cores: float | None) -> float | None:
-    return None if cores is None else round(cores, 6)
-
-
-def _build_version_columns(
-    versions: Sequence[WindowUsage | None], services: Sequence[WindowUsage]
-) -> VersionColumns:
+    missing = is_missing.tolist()
+    first_seen = _to_seconds(choose(versions.first_ns))
     return {
-        "version": [version.key[1] if version else None for version in versions],
-        "first_seen": [_to_seconds(version.first_ns) if version else None for version in versions],
-        "pods_now": [
-            _count_recent_pods(version, service.last_ns) if version else 0
-            for version, service in zip(versions, services, strict=True)
-        ],
-        "samples": [version.samples if version else 0 for version in versions],
-        "seconds": [_to_seconds(version.sampled_ns) if version else 0.0 for version in versions],
-        "pod_seconds": [round(version.pod_seconds, _DIGITS) if version else 0.0 for version in versions],
+        "version": [None if at < 0 else versions.keys[at][1] for at in chosen.tolist()],
+        "first_seen": [None if no else first for no, first in zip(missing, first_seen, strict=True)],
+        "pods_now": choose(pods_now).tolist(),
+        "samples": choose(versions.samples).tolist(),
+        "seconds": _to_seconds(choose(versions.sampled_ns)),
+        "pod_seconds": _to_seconds(choose(versions.pod_ns)),
     }
 
 
-def _to_seconds(ns: int) -> float:
-    """Round to milliseconds, in integers: `round` costs four times as much."""
-    return (ns + 500_000) // 1_000_000 / 1000
+def _to_seconds(ns: NDArray[Any]) -> list[float]:
+    """Round to milliseconds."""
+    return cast("list[float]", ((ns + 500_000) // 1_000_000 / 1000).tolist())
