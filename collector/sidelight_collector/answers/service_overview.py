@@ -112,7 +112,10 @@ def query_service_overview(
 
 
 def _number_services(versions: UsageColumns) -> I64:
-    """Return the row of the service of each version; both are sorted by the service's name."""
+    """Return the row of the service of each version.
+
+    Services and versions are sorted by the name of the service.
+    """
     names = [service for service, _ in versions.keys]
     is_new = [after != before for before, after in pairwise(names)]
     return np.cumsum([0, *is_new][: len(names)], dtype=np.int64)
@@ -128,12 +131,12 @@ def _find_latest_values(windows: SelectedWindows, label: str) -> dict[str, str]:
 
 
 def _find_current_and_previous(versions: UsageColumns, service_of: I64, recent_ns: I64) -> tuple[I64, I64]:
-    """Return the rows of the current and the previous version of each service; -1 for none."""
+    """Return the rows of the current and previous versions; -1: none."""
     rows = np.arange(len(versions.keys))
-    is_recent = rows[versions.last_ns > recent_ns[service_of]]
+    recent = rows[versions.last_ns > recent_ns[service_of]]
     current = np.full(len(recent_ns), -1)
     # Of equal rows the last in this order is assigned last, and stays.
-    by_start = is_recent[np.argsort(versions.first_ns[is_recent], kind="stable")]
+    by_start = recent[np.argsort(versions.first_ns[recent], kind="stable")]
     current[service_of[by_start]] = by_start
     others = np.setdiff1d(rows, current)
     previous = np.full(len(recent_ns), -1)
@@ -142,17 +145,17 @@ def _find_current_and_previous(versions: UsageColumns, service_of: I64, recent_n
     return current, previous
 
 
-def _build_version_columns(versions: UsageColumns, pods_now: I64, chosen: I64) -> VersionColumns:
-    """Build the columns of the chosen rows; -1 stands for no version."""
-    is_missing = chosen < 0
+def _build_version_columns(versions: UsageColumns, pods_now: I64, rows: I64) -> VersionColumns:
+    """Build the columns of these rows of `versions`; -1: no version."""
+    is_missing = rows < 0
 
     def choose(column: NDArray[Any]) -> NDArray[Any]:
-        return np.where(is_missing, 0, column[chosen]) if len(column) else np.zeros(0, np.int64)
+        return np.where(is_missing, 0, column[rows]) if len(column) else np.zeros(0, np.int64)
 
     missing = is_missing.tolist()
     first_seen = _to_seconds(choose(versions.first_ns))
     return {
-        "version": [None if at < 0 else versions.keys[at][1] for at in chosen.tolist()],
+        "version": [None if at < 0 else versions.keys[at][1] for at in rows.tolist()],
         "first_seen": [None if no else first for no, first in zip(missing, first_seen, strict=True)],
         "pods_now": choose(pods_now).tolist(),
         "samples": choose(versions.samples).tolist(),

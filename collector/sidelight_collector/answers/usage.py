@@ -74,9 +74,9 @@ class WindowUsage:
 
 @dataclass(frozen=True, slots=True)
 class UsageColumns:
-    """What `WindowUsage` has, in columns: of tens of thousands of services, rows take most of the time.
+    """What `WindowUsage` has, in columns.
 
-    Rows are sorted by key; all have windows. `pod_ns` are pod-seconds in nanoseconds. `pod_row` and
+    Of tens of thousands of services, objects would take most of the time. Rows are sorted by key; all have windows. `pod_ns` are pod-seconds in nanoseconds. `pod_row` and
     `pod_end_ns` have the row and the end of the last window of each pod. Sums that may exceed 64 bits are
     Python's integers.
     """
@@ -98,7 +98,7 @@ class UsageColumns:
         return np.bincount(self.pod_row, minlength=len(self.keys))
 
     def count_pods_after(self, times_ns: I64) -> I64:
-        """Count the pods of each row whose last window ended after the time for this row."""
+        """Count the pods of each row that were seen after the time of the row."""
         is_later = self.pod_end_ns > times_ns[self.pod_row]
         return np.bincount(self.pod_row[is_later], minlength=len(self.keys))
 
@@ -211,7 +211,7 @@ def _number_rows(
 def _measure_pods(
     process_rows: pa.Table, place: I64, rows: int, *, with_concurrency: bool
 ) -> tuple[I64, F64, I64, I64]:
-    """Return `pod_ns`, `mean_concurrent_pods`, `pod_row` and `pod_end_ns` of UsageColumns.
+    """Measure the pods: the last four columns of UsageColumns.
 
     `place` has the row of each number, -1 for none.
     """
