@@ -76,9 +76,9 @@ class WindowUsage:
 class UsageColumns:
     """What `WindowUsage` has, in columns.
 
-    Of tens of thousands of services, objects would take most of the time. Rows are sorted by key; all have windows. `pod_ns` are pod-seconds in nanoseconds. `pod_row` and
-    `pod_end_ns` have the row and the end of the last window of each pod. Sums that may exceed 64 bits are
-    Python's integers.
+    Of tens of thousands of services, objects would take most of the time. Rows are sorted by key, and all
+    have windows. `pod_ns` are pod-seconds in nanoseconds. `pod_row` and `pod_end_ns` have the row and the
+    end of the last window of each pod. Sums that may exceed 64 bits are Python's integers.
     """
 
     keys: list[tuple[str, ...]]
