@@ -26,25 +26,30 @@ from sidelight_sidecar.samplers.pyspy_output import (
 )
 from sidelight_sidecar.samplers.sampler import SampleBatch, Sampler, SamplingError, Session
 from sidelight_sidecar.samplers.sampler_registry import SamplerRegistry
-from tests.processes import eventually, running
+from tests.processes import Running, eventually, running
 from tests.sidecar.conftest import Start, proc_of, samplers
 
 MODES = ["command", "auto"]
 
 
-def sample(session: Session, least: int) -> SampleBatch:
-    """Windows of a session, added up until there are so many samples and the target has worked."""
+def sample(session: Session, target: Running, least: int) -> SampleBatch:
+    """Windows of a session, added up until there are so many samples.
+
+    In each the target works for a while: a window of the command begins with a new process, which takes
+    seconds on a crowded machine, and may hold no sample if it ends at once.
+    """
     total = session.take()
-
-    def enough() -> bool:
-        nonlocal total
+    while total.quality.samples < least and session.end_reason is None:
+        await_work(target)
         total = total.plus(session.take())
-        # The command's measure of the target's CPU time is in hundredths of a second.
-        quality = total.quality
-        return (quality.samples >= least and quality.target_cpu_ns > 0) or session.end_reason is not None
-
-    eventually("enough samples", enough)
     return total
+
+
+def await_work(target: Running) -> None:
+    """Wait until a process has taken 0.2 s of CPU more."""
+    process = psutil.Process(target.pid)
+    end = sum(process.cpu_times()[:2]) + 0.2
+    eventually("the target works", lambda: sum(process.cpu_times()[:2]) >= end)
 
 
 def share(sampled: SampleBatch, name: str) -> float:
@@ -78,8 +83,9 @@ def test_stops_over_the_limit_add_up() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_process_does_is_seen(mode: str, start: Start) -> None:
-    session = samplers().get(mode).attach(proc_of(start("spin")), rate_hz=200, window_seconds=1)
-    sampled = sample(session, 100)
+    target = start("spin")
+    session = samplers().get(mode).attach(proc_of(target), rate_hz=200, window_seconds=1)
+    sampled = sample(session, target, 100)
     session.stop()
     assert share(sampled, "busy") > 0.5
     assert share(sampled, "work") == pytest.approx(1, abs=0.02)
@@ -94,8 +100,9 @@ def test_what_a_process_does_is_seen(mode: str, start: Start) -> None:
 
 
 def test_the_command_says_which_states_it_misses_and_leaves_idle_threads_out(start: Start) -> None:
-    session = samplers().get("command").attach(proc_of(start("spin")), rate_hz=200, window_seconds=1)
-    sampled = sample(session, 50)
+    target = start("spin")
+    session = samplers().get("command").attach(proc_of(target), rate_hz=200, window_seconds=1)
+    sampled = sample(session, target, 50)
     session.stop()
     assert sampled.quality.missing_states == ("gil", "idle", *FURTHER_STATES)
     assert sum(counts.running for counts in sampled.counts.values()) == sampled.quality.samples
@@ -103,10 +110,11 @@ def test_the_command_says_which_states_it_misses_and_leaves_idle_threads_out(sta
 
 
 def test_the_extension_tells_all_three_states_apart_without_a_gap(start: Start) -> None:
-    session = samplers().get("auto").attach(proc_of(start("spin")), rate_hz=200, window_seconds=1)
+    target = start("spin")
+    session = samplers().get("auto").attach(proc_of(target), rate_hz=200, window_seconds=1)
     first, second = session.take(), session.take()
     assert second.start_ns == first.start_ns + first.duration_ns
-    total = sample(session, 100)
+    total = sample(session, target, 100)
     session.stop()
     assert sum(counts.gil for counts in total.counts.values()) > 0
     assert total.quality.missing_states == ()
@@ -127,8 +135,9 @@ def test_the_last_part_of_a_process_that_ended_is_kept(mode: str, start: Start) 
 @pytest.mark.parametrize("mode", MODES)
 def test_deep_stacks_are_clipped_and_counted(mode: str, start: Start) -> None:
     sampler = SamplerRegistry(samplers()._extension, ProcFs(), max_depth=50).get(mode)
-    session = sampler.attach(proc_of(start("deep")), rate_hz=100, window_seconds=1)
-    sampled = sample(session, 20)
+    target = start("deep")
+    session = sampler.attach(proc_of(target), rate_hz=100, window_seconds=1)
+    sampled = sample(session, target, 20)
     session.stop()
     assert {stack.count(";") + 1 for stack in sampled.counts} == {50}
     assert all(";(truncated);" in stack for stack in sampled.counts)
