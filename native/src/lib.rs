@@ -118,6 +118,7 @@ pub mod sampler {
 
 /// The hot paths of the collector.
 pub mod collector {
+    pub mod columns;
     pub mod folded;
     pub mod wire;
     pub mod pprof;

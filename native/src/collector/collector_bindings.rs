@@ -1,5 +1,7 @@
-//! The Python bindings of `folded`, `packed_stacks`, `segment_stacks` and `trie`. Work that takes time runs without the GIL.
+//! The Python bindings of `folded`, `packed_stacks`, `segment_stacks` and `trie`. Work that takes time runs without
+//! the GIL.
 
+use crate::collector::columns::{Lists, MismatchedColumns, Texts};
 use crate::collector::folded::{self, FoldLimits, OtherLines};
 use crate::collector::packed_stacks::{self, PackedStacks};
 use crate::collector::segment_stacks::{self, WindowStacks};
@@ -86,14 +88,15 @@ pub fn build_segment_stacks<'py>(
             (read_column(hashes, u64::from_ne_bytes), [offsets, frames, text_offsets].map(read))
         })
         .collect();
-    let windows = windows
+    let windows: Vec<WindowStacks<'_>> = windows
         .iter()
         .zip(&columns)
         .map(|((service, _, (.., texts)), (hashes, [offsets, frames, text_offsets]))| {
-            let texts = std::str::from_utf8(texts.as_bytes()).map_err(|_| mismatched_columns())?;
-            Ok(WindowStacks { service: *service, hashes, offsets, frames, text_offsets, texts })
+            let words = Texts { offsets: text_offsets, bytes: texts.as_bytes() };
+            let stacks = Lists { offsets, codes: frames, words };
+            WindowStacks { service: *service, hashes, stacks }
         })
-        .collect::<PyResult<Vec<WindowStacks<'_>>>>()?;
+        .collect();
     let table = py.detach(|| segment_stacks::build(&windows)).map_err(|_| mismatched_columns())?;
     Ok((
         PyBytes::new(py, &bytes(&table.services, i32::to_ne_bytes)),
@@ -146,8 +149,8 @@ impl Pool {
         words: Column<u8>,
         rows: Column<i32>,
     ) -> PyResult<()> {
-        let words = trie::Texts { offsets: word_offsets.slice(), bytes: words.slice() };
-        let lists = trie::Lists { offsets: offsets.slice(), codes: codes.slice(), words };
+        let words = Texts { offsets: word_offsets.slice(), bytes: words.slice() };
+        let lists = Lists { offsets: offsets.slice(), codes: codes.slice(), words };
         let rows = rows.slice();
         py.detach(|| self.lock().take(lists, rows)).map_err(|_| mismatched_columns())
     }
@@ -223,7 +226,7 @@ impl Pool {
             let tables = self.lock().cost_tables(rows, place, cells)?;
             Ok((bytes(&tables.self_cost, f64::to_ne_bytes), bytes(&tables.total_cost, f64::to_ne_bytes)))
         });
-        let (self_cost, total_cost) = found.map_err(|_: trie::MismatchedColumns| mismatched_columns())?;
+        let (self_cost, total_cost) = found.map_err(|_: MismatchedColumns| mismatched_columns())?;
         Ok((PyBytes::new(py, &self_cost), PyBytes::new(py, &total_cost)))
     }
 }

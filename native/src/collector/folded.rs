@@ -4,7 +4,8 @@
 //! format; a test compares the two. An error here names only the line: the caller runs the reference to get the
 //! reason.
 
-use crate::collector::packed_stacks::{self, PackedStacks, UnfitColumns};
+use crate::collector::columns::MismatchedColumns;
+use crate::collector::packed_stacks::{self, PackedStacks};
 use crate::stacks::states::{is_state_frame, RUNNING, STATE_COUNT, STATE_SUFFIXES};
 use memchr::memmem;
 use std::borrow::Cow;
@@ -55,7 +56,7 @@ pub struct FoldedWindow<'a> {
 
 impl FoldedWindow<'_> {
     /// Packs the stacks in their order. In the text, neighbors begin alike.
-    pub fn pack(&self) -> Result<PackedStacks, UnfitColumns> {
+    pub fn pack(&self) -> Result<PackedStacks, MismatchedColumns> {
         let texts: Vec<&str> = self.stacks.iter().map(|stack| &*stack.text).collect();
         let mut order = vec![0; texts.len()];
         self.stacks.iter().enumerate().for_each(|(at, stack)| order[stack.place] = at);

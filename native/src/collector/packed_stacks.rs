@@ -2,14 +2,11 @@
 //!
 //! `sidelight_collector.stack_hashing` is the reference in Python and defines the columns; a test compares the two.
 
+use crate::collector::columns::MismatchedColumns;
 use crate::collector::words::Words;
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
-
-/// More than 2^31-1 frames or bytes, or columns that do not fit each other.
-#[derive(Debug, PartialEq, Eq)]
-pub struct UnfitColumns;
 
 /// Stack i has the frames from offset i to the next, and frame n the text from text offset n to the next. Frames are
 /// numbered in the order in which they occur first.
@@ -22,13 +19,13 @@ pub struct PackedStacks {
 }
 
 /// Packs stacks. `order` names each of them once: neighbors that begin alike are packed faster.
-pub fn pack(stacks: &[&str], order: impl Iterator<Item = usize>) -> Result<PackedStacks, UnfitColumns> {
+pub fn pack(stacks: &[&str], order: impl Iterator<Item = usize>) -> Result<PackedStacks, MismatchedColumns> {
     let mut words = Words::new();
     let mut codes: Vec<u32> = Vec::new();
     let mut spans = vec![0..0; stacks.len()];
     let (mut before, mut span) = ("", 0..0);
     for at in order {
-        let stack = *stacks.get(at).ok_or(UnfitColumns)?;
+        let stack = *stacks.get(at).ok_or(MismatchedColumns)?;
         span = add_frames(&mut codes, &mut words, stack, (before, span));
         spans[at] = span.clone();
         before = stack;
@@ -44,16 +41,16 @@ pub fn pack(stacks: &[&str], order: impl Iterator<Item = usize>) -> Result<Packe
             }
             packed.frames.push(*number as i32);
         }
-        packed.offsets.push(i32::try_from(packed.frames.len()).map_err(|_| UnfitColumns)?);
+        packed.offsets.push(i32::try_from(packed.frames.len()).map_err(|_| MismatchedColumns)?);
     }
     Ok(packed)
 }
 
 impl PackedStacks {
     /// Adds the text of a frame, and returns its number.
-    pub(super) fn add_text(&mut self, text: &str) -> Result<u32, UnfitColumns> {
+    fn add_text(&mut self, text: &str) -> Result<u32, MismatchedColumns> {
         self.texts.push_str(text);
-        self.text_offsets.push(i32::try_from(self.texts.len()).map_err(|_| UnfitColumns)?);
+        self.text_offsets.push(i32::try_from(self.texts.len()).map_err(|_| MismatchedColumns)?);
         Ok(self.text_offsets.len() as u32 - 2)
     }
 }

@@ -5,6 +5,7 @@
 //! exactly one path from the root with the one before it, so nodes are made in pre-order, no node is searched for,
 //! and nothing recurses.
 
+use crate::collector::columns::{span, Lists, MismatchedColumns};
 use crate::collector::words::Words;
 
 const ROOT: &str = "total";
@@ -16,38 +17,6 @@ const SMALL_RUN: usize = 12;
 
 /// Integers up to this are exact as floating point numbers.
 const MAX_EXACT_F64: u64 = 1 << 53;
-
-/// Columns that do not fit each other.
-#[derive(Debug, PartialEq, Eq)]
-pub struct MismatchedColumns;
-
-/// A column of texts as Arrow has it: text i is the bytes from offset i to the next.
-#[derive(Clone, Copy)]
-pub struct Texts<'a> {
-    pub offsets: &'a [i32],
-    pub bytes: &'a [u8],
-}
-
-impl<'a> Texts<'a> {
-    fn get(&self, at: usize) -> Result<&'a str, MismatchedColumns> {
-        let bytes = self.bytes.get(span(self.offsets, at)?).ok_or(MismatchedColumns)?;
-        std::str::from_utf8(bytes).map_err(|_| MismatchedColumns)
-    }
-}
-
-/// A column of lists of words as Arrow has it: list i is the codes from offset i to the next.
-#[derive(Clone, Copy)]
-pub struct Lists<'a> {
-    pub offsets: &'a [i32],
-    pub codes: &'a [i32],
-    pub words: Texts<'a>,
-}
-
-fn span(offsets: &[i32], at: usize) -> Result<std::ops::Range<usize>, MismatchedColumns> {
-    let bound =
-        |at: usize| offsets.get(at).and_then(|&bound| usize::try_from(bound).ok()).ok_or(MismatchedColumns);
-    Ok(bound(at)?..bound(at + 1)?)
-}
 
 /// One side of a comparison: rows of a stack number, samples, and the nanoseconds per sample.
 #[derive(Clone, Copy)]

@@ -50,5 +50,5 @@ fn frames_that_only_begin_alike_are_not_shared() {
 fn no_stacks_are_empty_columns_and_an_unknown_stack_is_refused() {
     let packed = pack(&[], 0..0).unwrap_or_default();
     assert_eq!((packed.offsets, packed.text_offsets), (vec![0], vec![0]));
-    assert_eq!(pack(&["a"], 0..2), Err(UnfitColumns));
+    assert_eq!(pack(&["a"], 0..2), Err(MismatchedColumns));
 }

@@ -1,9 +1,11 @@
 use super::*;
+use crate::collector::columns::Texts;
 use crate::collector::packed_stacks::{pack, tests::unpack};
 
 fn window<'a>(service: i32, hashes: &'a [u64], packed: &'a PackedStacks) -> WindowStacks<'a> {
-    let PackedStacks { offsets, frames, text_offsets, texts } = packed;
-    WindowStacks { service, hashes, offsets, frames, text_offsets, texts }
+    let words = Texts { offsets: &packed.text_offsets, bytes: packed.texts.as_bytes() };
+    let stacks = Lists { offsets: &packed.offsets, codes: &packed.frames, words };
+    WindowStacks { service, hashes, stacks }
 }
 
 fn packed(stacks: &[&str]) -> PackedStacks {
@@ -34,12 +36,18 @@ fn of_equal_hashes_the_last_counts() {
 #[test]
 fn columns_that_do_not_fit_are_refused() {
     let stacks = packed(&["a;b", "b"]);
-    assert_eq!(build(&[window(0, &[1], &stacks)]), Err(UnfitColumns));
-    let beyond = |frames, text_offsets| WindowStacks { frames, text_offsets, ..window(0, &[1, 2], &stacks) };
-    assert_eq!(build(&[beyond(&[0, 7, 1], &[0, 1, 2])]), Err(UnfitColumns));
-    assert_eq!(build(&[beyond(&[0, -1, 1], &[0, 1, 2])]), Err(UnfitColumns));
-    assert_eq!(build(&[beyond(&[0, 1], &[0, 1, 2])]), Err(UnfitColumns));
-    assert_eq!(build(&[beyond(&[0, 1, 1], &[0, 1, 9])]), Err(UnfitColumns));
+    assert_eq!(build(&[window(0, &[1], &stacks)]), Err(MismatchedColumns));
+    let fits = window(0, &[1, 2], &stacks).stacks;
+    let words = Texts { offsets: &[0, 1, 9], ..fits.words };
+    for broken in [
+        Lists { codes: &[0, 7, 1], ..fits },
+        Lists { codes: &[0, -1, 1], ..fits },
+        Lists { codes: &[0, 1], ..fits },
+        Lists { words, ..fits },
+    ] {
+        let window = WindowStacks { service: 0, hashes: &[1, 2], stacks: broken };
+        assert_eq!(build(&[window]), Err(MismatchedColumns));
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Queries on stacks besides their tree: depths, which stacks have a function, what an automaton finds in them, and the
 //! cost of functions by cell.
 
-use super::{MismatchedColumns, Paths, Pool};
+use super::{Paths, Pool};
+use crate::collector::columns::MismatchedColumns;
 
 /// For each row the number of a stack, the cell that it is of, and what it weighs there.
 #[derive(Clone, Copy)]
@@ -228,8 +229,9 @@ fn add(to: &mut [f64], from: &[f64]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Lists, Pool, Texts};
+    use super::super::Pool;
     use super::{Automaton, Rows, CLASSES};
+    use crate::collector::columns::{Lists, Texts};
 
     fn pool() -> Pool {
         let mut pool = Pool::new("(missing stack)", false);

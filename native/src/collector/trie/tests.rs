@@ -1,4 +1,5 @@
 use super::*;
+use crate::collector::columns::Texts;
 
 /// A column of stacks with a dictionary of its own.
 struct Column {
