@@ -6,10 +6,10 @@ Packed stacks take about a quarter of the memory of their text.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final, overload
+from typing import Any, Final
 
 import xxhash
 
@@ -29,7 +29,7 @@ FIRST_STATES: Final = STATES[:3]
 
 
 @dataclass(frozen=True, slots=True)
-class PackedStacks(Sequence[Stack]):
+class PackedStacks:
     """Stacks in columns as Arrow has them.
 
     Integers have 32 bits, in the machine's order, and texts are UTF-8. Stack i has the frames from
@@ -55,13 +55,6 @@ class PackedStacks(Sequence[Stack]):
 
     def __len__(self) -> int:
         return len(self.offsets) // 4 - 1
-
-    @overload
-    def __getitem__(self, at: int) -> Stack: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Stack]: ...
-    def __getitem__(self, at: int | slice) -> Stack | Sequence[Stack]:
-        return list(self)[at]
 
     def __iter__(self) -> Iterator[Stack]:
         text_offsets, offsets = memoryview(self.text_offsets).cast("i"), memoryview(self.offsets).cast("i")

@@ -107,10 +107,11 @@ class SidelightError(Exception):
     """An expected failure.
 
     `message` says what failed, with the value; `hint` says what to do next, if it is not empty. Secrets in
-    URLs are masked.
+    URLs are masked. `retry_after_seconds` is how long a client should wait, None if the reason decides.
     """
 
     reason: Reason = Reason.INTERNAL
+    retry_after_seconds: int | None = None
 
     def __init__(self, message: str, *, reason: Reason | None = None, hint: str = "") -> None:
         message = mask_urls(message)

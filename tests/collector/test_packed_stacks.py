@@ -37,13 +37,6 @@ def test_stacks_are_packed_as_by_the_reference_and_come_back(given_stacks: list[
     assert len(packed) == len(given_stacks)
 
 
-def test_a_packed_stack_is_found_by_its_place() -> None:
-    packed = pack_stacks([Stack("main;a"), Stack("main;b")])
-    assert (packed[0], packed[-1], packed[:1]) == ("main;a", "main;b", ["main;a"])
-    with pytest.raises(IndexError):
-        packed[2]
-
-
 def test_stacks_that_share_frames_take_little_memory() -> None:
     deep = ";".join(f"function_{depth} (package/module.py:{depth})" for depth in range(30))
     packed = pack_stacks([Stack(f"{deep};leaf_{leaf}") for leaf in range(500)])

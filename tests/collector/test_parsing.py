@@ -110,10 +110,8 @@ def test_stacks_at_the_limit_of_depth_are_read_as_by_the_reference(depth: int) -
     body = f"{deep(depth)};[gil] 3\n{deep(depth, 'other')} 4\n".encode()
     for limits in (LIMITS, WIDE, replace(WIDE, max_depth=depth)):
         is_the_same(HEADER + b"\n" + body, limits)
-    assert (
-        len(parsing.parse_folded_profile(body, replace(WIDE, max_depth=depth)).stacks.stacks[0].split(";"))
-        == depth
-    )
+    first, *_ = parsing.parse_folded_profile(body, replace(WIDE, max_depth=depth)).stacks.stacks
+    assert len(first.split(";")) == depth
 
 
 @given(plain_bodies)

@@ -45,6 +45,13 @@ def test_the_current_version_is_the_last_to_appear_of_those_still_there() -> Non
     assert answer["previous"]["samples"] == [150]
 
 
+def test_sums_beyond_64_bits_are_right() -> None:
+    """Each window claims the most thread time that one may have."""
+    answer = of(stored([window(f"f {10**8}", at=10 * at, period_ns=10**9) for at in range(100)]))
+    assert (answer["seconds"], answer["samples"]) == ([10.0**10], [10**10])
+    assert answer["current"]["seconds"] == [10.0**10]
+
+
 def test_after_a_rollback_the_current_version_is_the_one_rolled_back_to() -> None:
     answer = of(stored(rolled(("1", 0, 20), ("2", 20, 30), ("1", 30, 60))))
     assert (answer["current"]["version"], answer["previous"]["version"]) == (["1"], ["2"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,9 @@ from sidelight_collector.storage.rollups.pod_time import (
 )
 from sidelight_collector.times import SECOND_NS
 from sidelight_model.counts import STATES_BY_TYPE, THREAD_STATES, ProfileType
+
+_MAX_INT: Final = 2.0**62
+"""Sums of integers up to this, estimated in floating point, fit 64 bits."""
 
 
 @dataclass(slots=True)
@@ -172,9 +175,6 @@ def summarize_usage_columns(
         sampled_ns,
         *_measure_pods(process_rows, place, rows, with_concurrency=with_concurrency),
     )
-
-
-_MAX_INT = 2.0**62
 
 
 def _sum_by_row(row: I64, column: NDArray[Any], rows: int) -> NDArray[Any]:

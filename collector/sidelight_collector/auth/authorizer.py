@@ -481,7 +481,7 @@ def build_error_response(
 def choose_retry_seconds(error: SidelightError) -> int:
     """Choose the seconds until a client may try again, at random; 0: never."""
     # Clients that were refused together must not all return in the same second.
-    seconds = int(getattr(error, "retry_after_seconds", RETRY_AFTER_SECONDS.get(error.reason, 0)))
+    seconds = error.retry_after_seconds or RETRY_AFTER_SECONDS.get(error.reason, 0)
     return random.randint(seconds, 2 * seconds)
 
 

@@ -21,10 +21,7 @@ WAITING_DIVISOR: Final = 4
 
 
 class Overloaded(SidelightError):
-    """Clients send more than the collector can store at the moment.
-
-    They should wait `retry_after_seconds` at least.
-    """
+    """Clients send more than the collector can store at the moment."""
 
     reason = Reason.OVERLOADED
 

@@ -29,7 +29,7 @@ from sidelight_collector.arrow_ops import (
 from sidelight_collector.times import SECOND_NS
 
 MAX_POD_NS: Final = 10**17
-"""Three years."""
+"""The most time of one pod that counts: three years."""
 
 
 def filter_process_rows(rows: pa.Table) -> pa.Table:
