@@ -68,8 +68,9 @@ pub struct TaskReader {
     loops_ns: u64,
     /// Nodes of lists of tasks and the ones before them, as of the last reading.
     nodes: Vec<(usize, usize)>,
-    /// They were followed ahead, and will be from end to end at `walk_ns`.
-    is_ahead: bool,
+    /// If the lists were followed ahead: the heads of those, and how many nodes they have.
+    ahead: Option<(Vec<usize>, usize)>,
+    /// When they are followed ahead from end to end.
     walk_ns: u64,
     deadline: Option<Instant>,
     seed: u64,
@@ -108,7 +109,7 @@ impl TaskReader {
             loops: Vec::new(),
             loops_ns: 0,
             nodes: Vec::new(),
-            is_ahead: false,
+            ahead: None,
             walk_ns: 0,
             deadline: None,
             seed: 0,
@@ -142,7 +143,7 @@ impl TaskReader {
     /// Reads what there is no time for during a stop, while the process runs.
     fn read_ahead(&mut self, memory: &dyn Memory) -> Result<(), Fault> {
         let now_ns = monotonic_ns();
-        self.is_ahead = false;
+        self.ahead = None;
         if let Some(lists) = self.objects.at.lists.filter(|_| self.nodes.len() >= MAX_STOPPED) {
             if now_ns >= self.walk_ns {
                 self.walk_ns = now_ns + WALK_NS;
@@ -150,7 +151,7 @@ impl TaskReader {
             }
             let heads = heads(lists, self.interpreter, &self.previous);
             follow_while_it_changes(memory, &heads, &mut self.nodes)?;
-            self.is_ahead = self.nodes.len() >= MAX_STOPPED;
+            self.ahead = (self.nodes.len() >= MAX_STOPPED).then_some((heads, self.nodes.len()));
         }
         if self.population <= self.max_tasks {
             self.loops.clear();
@@ -199,8 +200,15 @@ impl TaskReader {
             let mut bytes = Vec::new();
             read_each(memory, &current, WORD, &mut bytes);
             running.extend(bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0)).filter(|&task| task != 0));
-            if !self.is_ahead {
-                follow_rings(memory, &heads(lists, self.interpreter, &self.previous), &mut self.nodes)?;
+            let mut heads = heads(lists, self.interpreter, &self.previous);
+            if let Some((ahead, nodes)) = &self.ahead {
+                let mut new_nodes = Vec::new();
+                heads.retain(|head| !ahead.contains(head));
+                follow_rings(memory, &heads, &mut new_nodes)?;
+                self.nodes.truncate(*nodes);
+                self.nodes.extend(new_nodes);
+            } else {
+                follow_rings(memory, &heads, &mut self.nodes)?;
             }
         }
         running.sort_unstable();
@@ -329,14 +337,13 @@ impl TaskReader {
         interpreter: usize,
         deadline: Instant,
     ) -> Result<(InterpreterHead, Listing), Failure> {
-        let previous = std::mem::take(&mut self.previous);
         let interpreters = self.objects.layout.interpreters(memory)?;
         let read = self.states.read(
             &self.objects.layout,
             memory,
             (interpreter, &interpreters),
             &mut self.expected,
-            previous.into_iter(),
+            self.previous.iter().copied(),
         )?;
         let head = read.ok_or_else(|| Failure::new("moved", &"an interpreter was made or ended"))?;
         self.previous = self.states.iter().map(|(address, _)| address).collect();
