@@ -7,16 +7,22 @@ from collections import Counter
 from contextlib import closing
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight_collector.answers.flame import FlameGraph, query_flame_graph
+from sidelight_collector.query.engine import window_sums
 from sidelight_collector.query.engine.query_engine import QueryEngine
 from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_limits import QueryLimits
+from sidelight_collector.storage import segments
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.segments import list_segments, read_row_groups, read_services
 from sidelight_model.counts import ProfileType
+from sidelight_model.window import Window
 from tests.collector.stored_windows import question, stored, window
+from tests.collector.test_query_blocks import compacted
 
 
 class Read(MemoryStore):
@@ -31,11 +37,11 @@ class Read(MemoryStore):
         return super().get(key)
 
 
-def drawn(engine: QueryEngine) -> FlameGraph:
+def drawn(engine: QueryEngine, selector: str = "") -> FlameGraph:
     return asyncio.run(
         engine.run(
             lambda reading: query_flame_graph(
-                reading, [question()], ProfileType.WALL, lines=False, nodes=None, max_nodes=99
+                reading, [question(selector)], ProfileType.WALL, lines=False, nodes=None, max_nodes=99
             )
         )
     )
@@ -80,7 +86,7 @@ def table(rows: int) -> pa.Table:
 def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], bound: int) -> None:
     cache = TableCache(bound)
     for key, rows in asks:
-        cache.get_or_load(key, lambda rows=rows: table(rows))  # type: ignore[misc]
+        cache.put(key, table(rows), table(rows).nbytes)
         assert cache.size_bytes <= bound
     held = [found for key in range(10) if (found := cache.get(key)) is not None]
     assert cache.size_bytes == sum(one.nbytes for one in held)
@@ -89,7 +95,63 @@ def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], 
 def test_what_was_used_least_recently_goes_first() -> None:
     cache = TableCache(3 * table(10).nbytes)
     for key in "abc":
-        cache.get_or_load(key, lambda: table(10))
+        cache.put(key, table(10), table(10).nbytes)
     cache.get("a")
-    cache.get_or_load("d", lambda: table(10))
+    cache.put("d", table(10), table(10).nbytes)
     assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
+
+
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row groups of three rows, of which those of other services are not decoded."""
+    monkeypatch.setattr(segments, "SHARED_ROWS_PER_GROUP", 3)
+    monkeypatch.setattr(segments, "MIN_PRUNED_ROWS", 1)
+    monkeypatch.setattr(segments, "MIN_ZERO_ROWS", 1)
+
+
+SERVICES = ("ads", "cart", "pay", "shop")
+
+
+def of_services() -> list[Window]:
+    return [
+        window(f"main;{service} {at + 1} | main;{service};work 2 | main;idle 3", service=service, at=10 * at)
+        for service in SERVICES
+        for at in range(3)
+    ]
+
+
+def test_rows_of_a_service_are_read_without_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_groups(monkeypatch)
+    store = stored(of_services())
+    (ref,) = list_segments(store, 0, 2**62)
+    for part, rows in (("samples", 9), ("stacks", 3)):
+        columns = ["service", "h"]
+        table, is_whole = read_services(store, ref, part, columns, {"cart"})
+        assert (table["service"].to_pylist(), is_whole) == (["cart"] * rows, False)
+        table, is_whole = read_services(store, ref, part, columns, set(SERVICES))
+        assert (len(table), is_whole) == (len(SERVICES) * rows, True)
+        assert not len(read_services(store, ref, part, columns, {"none"})[0])
+        two = pa.concat_tables(read_row_groups(store, ref, part, columns, {"ads", "shop"}))
+        assert two["service"].to_pylist() == ["ads"] * rows + ["shop"] * rows
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_answers_are_the_same_whatever_was_read_of_a_table_before(
+    is_compacted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    windows = of_services()
+    selectors = ['service="cart"', 'service=~"ads|shop"', "", 'service="pay"', 'service="cart"']
+    whole, store = MemoryStore(), Read()
+    stored(windows, store=whole)
+    small_groups(monkeypatch)
+    stored(windows, store=store)
+    if is_compacted:
+        monkeypatch.setattr(window_sums, "MAX_CACHED_ROWS", 1)
+        compacted(store)
+    expected = QueryEngine(whole, QueryLimits())
+    with closing(expected), closing(QueryEngine(store, QueryLimits())) as engine:
+        for selector in selectors:
+            found, wanted = (drawn(of, selector) for of in (engine, expected))
+            assert {**found, "basis": None} == {**wanted, "basis": None}
+        before = dict(store.gets)
+        assert drawn(engine, selectors[0])["basis"]["samples"] == 21
+        assert store.gets == before

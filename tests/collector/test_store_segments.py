@@ -199,5 +199,6 @@ def test_a_segment_of_two_days_or_of_nothing_or_with_a_window_twice_is_a_mistake
 def test_a_segment_of_more_stacks_than_a_row_group_holds_is_read_back(make_window: Make) -> None:
     store, stacks = MemoryStore(), ROWS_PER_GROUP + 9
     ref = write_segment(store, [make_window("\n".join(f"main;f{number} 1" for number in range(stacks)))])
-    table = load_view(store, ref, "stacks")
+    table, is_whole = load_view(store, ref, "stacks")
+    assert is_whole
     assert len({tuple(frames) for frames in table["frames"].to_pylist()}) == stacks

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
-from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -19,10 +18,10 @@ import structlog
 from sidelight_collector.query.query_cache import ListingCache, TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.request_counts import RequestCountSource
-from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.query.windows import SelectedWindows, Services
 from sidelight_collector.storage.live_objects import Listing, LiveObjects, list_live_objects
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_segment
+from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_services
 from sidelight_collector.storage.tables import (
     HOURS,
     PROFILES,
@@ -33,6 +32,8 @@ from sidelight_collector.storage.tables import (
 )
 from sidelight_model.counts import STATES
 
+MAX_CACHED_ROWS: Final = 500_000
+"""Samples of more rows are not cached, because they would evict everything else."""
 _UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 SegmentView: TypeAlias = SegmentPart | Literal["depths"]
 """A table, or `depths`: the depths of the stacks, which are much cheaper to read than their frames."""
@@ -185,30 +186,34 @@ class QueryContext:
         tables = self._read_cached([(ref, "profiles") for ref in refs])
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
-    def read_tables(self, refs: Sequence[SegmentRef], view: SegmentView) -> list[pa.Table]:
+    def read_tables(
+        self, refs: Sequence[SegmentRef], view: SegmentView, services: Services = None
+    ) -> list[pa.Table]:
         """Read one table of each segment. Raises SegmentUnreadable if one cannot be read."""
-        return self.read_views([(ref, view) for ref in refs])
+        return self.read_views([(ref, view) for ref in refs], services)
 
-    def is_cached(self, ref: SegmentRef, view: str) -> bool:
+    def is_cached(self, ref: SegmentRef, view: str, services: Services = None) -> bool:
         """Whether a table can be read without the store."""
-        return (ref.key_prefix, view) in self._cache
+        return any(key in self._cache for key in _list_keys(ref, view, services))
 
-    def read_hash_tables(self, refs: Sequence[SegmentRef]) -> list[pa.Table]:
+    def read_hash_tables(self, refs: Sequence[SegmentRef], services: Services = None) -> list[pa.Table]:
         """Read of each segment the smallest table that has all its stack hashes.
 
         Raises SegmentUnreadable if one cannot be read.
         """
         if self.stage1 is not None:  # an external engine sums, so the smallest table is not cached here
-            return self.read_tables(refs, "stacks")
-        return self.read_views([(ref, self._smallest_part(ref)) for ref in refs])
+            return self.read_tables(refs, "stacks", services)
+        return self.read_views([(ref, self._smallest_part(ref)) for ref in refs], services)
 
     def _smallest_part(self, ref: SegmentRef) -> SegmentPart:
         small: Sequence[SegmentPart] = ("daily", "sums", "samples")
         return next(part for part in small if part in self.readable_parts(ref))
 
-    def read_views(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table]:
+    def read_views(
+        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Services = None
+    ) -> list[pa.Table]:
         """Read these tables. Raises SegmentUnreadable if one cannot be read."""
-        tables = self._read_cached(views)
+        tables = self._read_cached(views, services)
         read = [table for table in tables if table is not None]
         if len(read) < len(tables):
             raise SegmentUnreadable
@@ -220,40 +225,56 @@ class QueryContext:
         view: SegmentView,
         key: Hashable,
         derive: Callable[[pa.Table], pa.Table],
+        services: Services = None,
     ) -> list[pa.Table]:
         """Return what `derive` builds from a table of each segment, cached by `key`.
 
-        Raises SegmentUnreadable if a table cannot be read.
+        `key` has the services, if any. Raises SegmentUnreadable if a table cannot be read.
         """
         keys = [(ref.key_prefix, view, key) for ref in refs]
         derived = [self._cache.get(key) for key in keys]
         missing = [at for at, table in enumerate(derived) if table is None]
-        for at, table in zip(missing, self.read_tables([refs[at] for at in missing], view), strict=True):
+        tables = self.read_tables([refs[at] for at in missing], view, services)
+        for at, table in zip(missing, tables, strict=True):
             self.deadline.remaining()
             built = derived[at] = derive(table)
             self._cache.put(keys[at], built, built.nbytes)
         return [table for table in derived if table is not None]
 
-    def iter_samples(self, ref: SegmentRef) -> Iterator[pa.Table]:
-        """Yield the samples of a block by row group, without caching them.
+    def iter_samples(self, ref: SegmentRef, services: Services = None) -> Iterator[pa.Table]:
+        """Yield the samples of a block by row group.
 
-        Raises SegmentUnreadable if they cannot be read.
+        At most MAX_CACHED_ROWS rows of some services are cached. Raises SegmentUnreadable if they cannot be
+        read.
         """
+        if (cached := self._find_cached(ref, "samples", services)) is not None:
+            yield cached
+            return
+        columns = VIEW_COLUMNS["samples"]
+        kept: list[pa.Table] = []
+        rows = 0
         try:
-            for table in read_row_groups(self._store, ref, "samples", VIEW_COLUMNS["samples"]):
+            for table in read_row_groups(self._store, ref, "samples", columns, services):
                 self.deadline.remaining()
+                rows += len(table)
+                kept = [*kept, table] if services and rows <= MAX_CACHED_ROWS else []
                 yield table
         except StoreUnavailable:
             raise
         except (StoreError, pa.ArrowException, OSError) as error:
             self._exclude_segment(ref, error)
             raise SegmentUnreadable from error
+        if kept:
+            samples = _in_one_chunk(pa.concat_tables(kept))
+            self._cache.put(_list_keys(ref, "samples", services)[-1], samples, samples.nbytes)
 
-    def _read_cached(self, views: Sequence[tuple[SegmentRef, SegmentView]]) -> list[pa.Table | None]:
+    def _read_cached(
+        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Services = None
+    ) -> list[pa.Table | None]:
         self.deadline.remaining()
-        tables: list[pa.Table | None] = [self._cache.get((ref.key_prefix, part)) for ref, part in views]
+        tables = [self._find_cached(ref, view, services) for ref, view in views]
         missing = [at for at, table in enumerate(tables) if table is None]
-        waiting = {at: self._executor.submit(self._load_cached, *views[at]) for at in missing}
+        waiting = {at: self._executor.submit(self._load_cached, *views[at], services) for at in missing}
         try:
             for at, future in waiting.items():
                 tables[at] = self._await_table(future, *views[at])
@@ -262,9 +283,19 @@ class QueryContext:
                 future.cancel()
         return tables
 
-    def _load_cached(self, ref: SegmentRef, view: SegmentView) -> pa.Table:
+    def _find_cached(self, ref: SegmentRef, view: SegmentView, services: Services) -> pa.Table | None:
+        found = (self._cache.get(key) for key in _list_keys(ref, view, services))
+        return next((table for table in found if table is not None), None)
+
+    def _load_cached(self, ref: SegmentRef, view: SegmentView, services: Services) -> pa.Table:
         self.deadline.remaining()
-        return self._cache.get_or_load((ref.key_prefix, view), partial(load_view, self._store, ref, view))
+        # Two threads may load the same table: a lock would cost more than it saves.
+        if (cached := self._find_cached(ref, view, services)) is not None:
+            return cached
+        table, is_whole = load_view(self._store, ref, view, services)
+        keys = _list_keys(ref, view, services)
+        self._cache.put(keys[0] if is_whole else keys[-1], table, table.nbytes)
+        return table
 
     def _await_table(self, future: Future[pa.Table], ref: SegmentRef, view: SegmentView) -> pa.Table | None:
         try:
@@ -289,12 +320,27 @@ class QueryContext:
         self._unreadable_refs[ref] = str(error)
 
 
-def load_view(store: ObjectStore, ref: SegmentRef, view: SegmentView) -> pa.Table:
-    """Load the columns of a view in one chunk. Raises ArrowInvalid if one is missing."""
+def _list_keys(ref: SegmentRef, view: str, services: Services) -> list[Hashable]:
+    """List the keys of the cache for a whole table, and for its rows of some services."""
+    whole = (ref.key_prefix, view)
+    return [whole] if services is None else [whole, (*whole, services)]
+
+
+def load_view(
+    store: ObjectStore, ref: SegmentRef, view: SegmentView, services: Services = None
+) -> tuple[pa.Table, bool]:
+    """Load the columns of a view in one chunk, as `read_services` does.
+
+    Raises ArrowInvalid if a column is missing.
+    """
     stored = _part_of(view)
-    table = read_segment(store, ref, stored, VIEW_COLUMNS[view])
+    table, is_whole = read_services(store, ref, stored, VIEW_COLUMNS[view], services)
     if absent := frozenset(VIEW_COLUMNS[view]).difference(table.column_names):
         raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(sorted(absent))}")
+    return _in_one_chunk(table), is_whole
+
+
+def _in_one_chunk(table: pa.Table) -> pa.Table:
     return table.unify_dictionaries().combine_chunks()
 
 

@@ -62,6 +62,7 @@ from sidelight_collector.storage.tables import (
     compute_day_group_ids,
     compute_group_ids,
     compute_hour_starts,
+    filter_services,
 )
 from sidelight_collector.storage.window_ids import has_stray_ids
 from sidelight_model.counts import STATES
@@ -173,7 +174,7 @@ def rewrite_block(
             )
         )
     else:
-        tables = {part: _filter_services(read_part(store, old, part), services) for part in old.parts}
+        tables = {part: filter_services(read_part(store, old, part), services) for part in old.parts}
     first, last = old.min_start_ms, old.max_start_ms
     key_prefix = f"{manifest.BLOCK_ROOT}{day.isoformat()}/{first:013d}-{last:013d}-{token_hex(8)}/"
     contents = {part: encode_parquet(table) for part, table in tables.items() if part in parts}
@@ -293,15 +294,8 @@ def _cast_to_schema(table: pa.Table, part: SegmentPart, columns: Sequence[str] |
 
 
 def _select_services(tables: SegmentTables, services: Collection[str]) -> SegmentTables:
-    profiles = _filter_services(tables.profiles, services)
-    return SegmentTables(profiles, _filter_services(tables.stacks, services), tables.samples)
-
-
-def _filter_services(table: pa.Table, services: Collection[str]) -> pa.Table:
-    """Return the rows of these services."""
-    encoded = dictionary_encode(table["service"])
-    is_selected = pc.is_in(encoded.dictionary, value_set=pa.array(sorted(services), pa.string()))
-    return table.filter(is_selected.take(encoded.indices))
+    profiles = filter_services(tables.profiles, services)
+    return SegmentTables(profiles, filter_services(tables.stacks, services), tables.samples)
 
 
 def _exclude_windows(tables: SegmentTables, ids: Array | None) -> SegmentTables:

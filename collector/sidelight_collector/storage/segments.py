@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -35,15 +35,20 @@ from sidelight_collector.storage.tables import (
     SegmentPart,
     add_missing_columns,
     build_hashed_segment_tables,
+    filter_services,
 )
 from sidelight_model.counts import STATES
 from sidelight_model.window import Window
 
 ROOT: Final = "v1/l0/"
 ROWS_PER_GROUP: Final = 1 << 19
+SHARED_ROWS_PER_GROUP: Final = 1 << 16
+"""Rows of a group in a table of several services, of which a query of one decodes few groups."""
 ZSTD_LEVEL: Final = 3
 MIN_ZERO_ROWS: Final = 1 << 16
 """Rows from which on columns of states without samples are not decoded."""
+MIN_PRUNED_ROWS: Final = 1 << 15
+"""Rows from which on the rows of some services are read alone."""
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
 _COMMIT_KEY_PATTERN: Final = re.compile(
@@ -202,32 +207,90 @@ def read_segment(
     Optional columns that it was written without are added with default values. Raises ObjectMissing if
     retention or compaction has deleted it, and ObjectDamaged.
     """
+    return read_services(store, ref, part, columns, None)[0]
+
+
+def read_services(
+    store: ObjectStore,
+    ref: SegmentRef,
+    part: SegmentPart,
+    columns: Sequence[str] | None,
+    services: Collection[str] | None,
+) -> tuple[pa.Table, bool]:
+    """Read a table as `read_segment` does, or its rows of some services.
+
+    Returns also whether these are all rows. A table of fewer than MIN_PRUNED_ROWS rows is read whole.
+    `columns` has `service`.
+    """
+    key = ref.key(part)
+    file = _open_part(store, key)
+    rows = file.metadata.num_rows
     # One row group at a time: each has its own dictionaries, and Arrow cannot read lists of dictionary
     # values across several.
-    pieces = list(read_row_groups(store, ref, part, columns))
-    return pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+    pieces = list(_read_pieces(file, key, part, columns, services if rows >= MIN_PRUNED_ROWS else None))
+    table = pieces[0] if len(pieces) == 1 else pa.concat_tables(pieces)
+    return table, len(table) == rows
 
 
 def read_row_groups(
-    store: ObjectStore, ref: SegmentRef, part: SegmentPart, columns: Sequence[str] | None = None
+    store: ObjectStore,
+    ref: SegmentRef,
+    part: SegmentPart,
+    columns: Sequence[str] | None = None,
+    services: Collection[str] | None = None,
 ) -> Iterator[pa.Table]:
     """Read a table as `read_segment` does, in pieces of at most ROWS_PER_GROUP rows.
 
-    Yields at least one piece. Damage that no checksum detects may raise ObjectDamaged after some pieces.
+    Yields at least one piece, with the rows of `services` if they are given. Damage that no checksum detects
+    may raise ObjectDamaged after some pieces.
     """
-    key, names = ref.key(part), SCHEMAS[part].names if columns is None else list(columns)
+    key = ref.key(part)
+    yield from _read_pieces(_open_part(store, key), key, part, columns, services)
+
+
+def _open_part(store: ObjectStore, key: str) -> pq.ParquetFile:
     try:
-        file = _open_parquet(store.get(key), key)
+        return _open_parquet(store.get(key), key)
     except ObjectDamaged:
-        file = _open_parquet(store.get(key), key)  # the damage may have happened in transit
+        return _open_parquet(store.get(key), key)  # the damage may have happened in transit
+
+
+def _read_pieces(
+    file: pq.ParquetFile,
+    key: str,
+    part: SegmentPart,
+    columns: Sequence[str] | None,
+    services: Collection[str] | None,
+) -> Iterator[pa.Table]:
+    names = SCHEMAS[part].names if columns is None else list(columns)
     try:
         if file.num_row_groups <= 1 and file.metadata.num_rows < MIN_ZERO_ROWS:
-            yield _require_columns(file.read(columns=names, use_threads=False), names, key)
+            pieces: Iterable[pa.Table] = (file.read(columns=names, use_threads=False),)
         else:
-            for at in range(file.num_row_groups):
-                yield _require_columns(_read_row_group(file, at, names), names, key)
+            pieces = (_read_row_group(file, at, names) for at in _find_row_groups(file, services))
+        for piece in pieces:
+            table = _require_columns(piece, names, key)
+            yield table if services is None else filter_services(table, services)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
+
+
+def _find_row_groups(file: pq.ParquetFile, services: Collection[str] | None) -> Sequence[int]:
+    """Find the row groups that may have rows of these services; the first if none has."""
+    every = range(file.num_row_groups)
+    place = file.schema_arrow.get_field_index("service")
+    if services is None or place < 0:
+        return every
+    column = file.metadata.schema.names.index("service")
+
+    def may_have(at: int) -> bool:
+        known = file.metadata.row_group(at).column(column).statistics
+        if known is None or not known.has_min_max:
+            return True
+        first, last = str(known.min), str(known.max)
+        return any(first <= service <= last for service in services)
+
+    return [at for at in every if may_have(at)] or every[:1]
 
 
 def _read_row_group(file: pq.ParquetFile, at: int, names: list[str]) -> pa.Table:
@@ -270,6 +333,13 @@ def _require_columns(table: pa.Table, names: list[str], key: str) -> pa.Table:
     return completed
 
 
+def _has_one_service(table: pa.Table) -> bool:
+    if "service" not in table.column_names or not len(table):
+        return True
+    service = table["service"]
+    return bool(service[0].as_py() == service[-1].as_py())  # tables are sorted by service
+
+
 def encode_parquet(table: pa.Table) -> bytes:
     """Encode a table as a Parquet file with a checksum; equal tables give equal bytes.
 
@@ -280,7 +350,7 @@ def encode_parquet(table: pa.Table) -> bytes:
     pq.write_table(
         table,
         sink,
-        row_group_size=ROWS_PER_GROUP,
+        row_group_size=ROWS_PER_GROUP if _has_one_service(table) else SHARED_ROWS_PER_GROUP,
         compression="zstd",
         compression_level=ZSTD_LEVEL,
         write_statistics=flat,

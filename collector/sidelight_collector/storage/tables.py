@@ -29,14 +29,14 @@ docs/formats.md describes the stored format and its history.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sidelight_collector.arrow_ops import Array, combine_chunks, factorize_rows
+from sidelight_collector.arrow_ops import Array, combine_chunks, dictionary_encode, factorize_rows
 from sidelight_collector.native_kernel import NATIVE
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_model.counts import FURTHER_STATES, STATES, TASK_STATES
@@ -306,6 +306,13 @@ def build_hashed_segment_tables(windows: Iterable[HashedWindow]) -> SegmentTable
     if len({row.window.id for row in rows}) != len(rows):
         raise ValueError("a segment holds each window once")
     return SegmentTables(_build_profiles(rows), build_stacks(rows), _build_samples(rows))
+
+
+def filter_services(table: pa.Table, services: Collection[str]) -> pa.Table:
+    """Return the rows of these services."""
+    encoded = dictionary_encode(table["service"])
+    is_selected = pc.is_in(encoded.dictionary, value_set=pa.array(sorted(services), pa.string()))
+    return table.filter(is_selected.take(encoded.indices))
 
 
 def _storage_sort_key(row: HashedWindow) -> tuple[str, int, str, int, str]:

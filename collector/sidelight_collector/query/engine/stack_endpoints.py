@@ -10,7 +10,6 @@ from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import (
     ListColumn,
@@ -21,7 +20,9 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.windows import build_services
 from sidelight_collector.storage.segments import SegmentRef
+from sidelight_collector.storage.tables import filter_services
 from sidelight_model.endpoints.endpoint_search import NO_ENDPOINT, Endpoint, search_roles
 from sidelight_model.endpoints.frame_roles import FrameRole, classify_frame
 from sidelight_model.frames import escape_frame
@@ -40,12 +41,13 @@ def read_endpoints(
     The tables have the columns `service`, `h`, `endpoint` and `framework`.
     """
     names = tuple(sorted(services))
-    return context.derive_tables(refs, "stacks", names, partial(_build_endpoint_table, services=names))
+    derive = partial(_build_endpoint_table, services=names)
+    return context.derive_tables(refs, "stacks", names, derive, build_services(names))
 
 
 def group_stacks(context: QueryContext, table: pa.Table, services: Collection[str]) -> pa.Table:
     """Return the stacks of some services, each below a frame for its endpoint."""
-    table = _select_services(table, services)
+    table = filter_services(table, services)
     frames = cast("ListColumn", combine_chunks(table["frames"]))
     found = dictionary_encode(_build_endpoint_table(table, services)["endpoint"])
     context.deadline.remaining()
@@ -66,7 +68,7 @@ def group_stacks(context: QueryContext, table: pa.Table, services: Collection[st
 
 
 def _build_endpoint_table(table: pa.Table, services: Collection[str]) -> pa.Table:
-    table = _select_services(table, services)
+    table = filter_services(table, services)
     codes, distinct = find_endpoints(cast("ListColumn", combine_chunks(table["frames"])))
     indices = pa.array(codes, pa.int32())
     columns = {
@@ -98,11 +100,3 @@ def find_endpoints(frames: ListColumn) -> tuple[list[int], list[Endpoint]]:
         if endpoint is not None:
             found[stack] = numbers.setdefault(endpoint, len(numbers))
     return found, list(numbers)
-
-
-def _select_services(table: pa.Table, services: Collection[str]) -> pa.Table:
-    service = dictionary_encode(table["service"])
-    is_wanted = pc.is_in(service.dictionary, value_set=pa.array(sorted(services), pa.string()))
-    if pc.all(is_wanted).as_py():
-        return table
-    return table.filter(is_wanted.take(service.indices))

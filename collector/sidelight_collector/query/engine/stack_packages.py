@@ -16,17 +16,22 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext
+from sidelight_collector.query.windows import build_services
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_model.frames import unescape_frame
 from sidelight_model.packages import classify_frame
 
 
-def read_packages(context: QueryContext, refs: Sequence[SegmentRef], _: Collection[str]) -> list[pa.Table]:
-    """Read the packages of the last frames of the stacks, from each segment.
+def read_packages(
+    context: QueryContext, refs: Sequence[SegmentRef], services: Collection[str]
+) -> list[pa.Table]:
+    """Read the packages of the last frames of stacks, from each segment.
 
-    The tables have the columns `h` and `package`, which is empty for a frame without a file.
+    They are the stacks of some services. The tables have the columns `h` and `package`, which is empty for
+    a frame without a file.
     """
-    return context.derive_tables(refs, "stacks", "package", _build_package_table)
+    names = build_services(services)
+    return context.derive_tables(refs, "stacks", ("package", names), _build_package_table, names)
 
 
 def _build_package_table(table: pa.Table) -> pa.Table:

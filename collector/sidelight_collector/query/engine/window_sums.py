@@ -14,7 +14,7 @@ external engine that reads the same objects.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -29,15 +29,13 @@ from sidelight_collector.arrow_ops import (
     repeat_value,
     to_ints,
 )
-from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import SelectedWindows
+from sidelight_collector.query.query_context import MAX_CACHED_ROWS, QueryContext
+from sidelight_collector.query.windows import SelectedWindows, Services
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SAMPLES, SegmentPart
 from sidelight_model.counts import STATES
 
 MAX_BATCH_ROWS: Final = 500_000
-MAX_CACHED_ROWS: Final = 500_000
-"""Samples of a larger block are not cached, because they would evict everything else."""
 MAX_BATCH_OBJECTS: Final = 256
 
 _KEY_COLUMNS: Final = ("service", "h", "period_ns")
@@ -46,11 +44,15 @@ SUM_SCHEMA: Final = pa.schema([SAMPLES.field(name) for name in (*_KEY_COLUMNS, *
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of one object to sum: those with a key in `keys`, or all (None)."""
+    """The rows of one object to sum: those with a key in `keys`, or all (None).
+
+    `services` are those of the rows.
+    """
 
     ref: SegmentRef
     part: SegmentPart
     keys: Array | None = None
+    services: Services = None
 
     @property
     def key_column(self) -> str:
@@ -74,17 +76,18 @@ def plan_scans(context: QueryContext, windows: SelectedWindows, *, use_days: boo
     Without `use_days` no scan reads daily sums, unless the block has no finer ones.
     """
     scans: list[Scan] = []
+    services = windows.services
     for ref, rows in windows.iter_segments():
         is_hour = combine_chunks(rows["group"]).is_valid()
         wids = combine_chunks(rows["wid"]).filter(pc.invert(is_hour))
         if len(wids):
-            scans.append(
-                Scan(ref, "samples", None if len(wids) == windows.segment_window_counts[ref] else wids)
-            )
+            is_all = len(wids) == windows.segment_window_counts[ref]
+            scans.append(Scan(ref, "samples", None if is_all else wids, services))
         if len(wids) < len(rows):
             parts = context.readable_parts(ref)
             parts = parts if use_days or "sums" not in parts else parts - {"daily"}
-            scans += _plan_block_scans(ref, rows.filter(is_hour), windows.block_hours[ref], parts)
+            block_scans = _plan_block_scans(ref, rows.filter(is_hour), windows.block_hours[ref], parts)
+            scans += (replace(scan, services=services) for scan in block_scans)
     return scans
 
 
@@ -133,10 +136,11 @@ def read_scans(context: QueryContext, scans: Sequence[Scan]) -> Iterator[tuple[S
     small = [scan for scan in scans if scan.part != "samples" or scan.ref.rows <= MAX_CACHED_ROWS]
     for start in range(0, len(small), MAX_BATCH_OBJECTS):
         batch = small[start : start + MAX_BATCH_OBJECTS]
-        tables = context.read_views([(scan.ref, scan.part) for scan in batch])
+        # All scans of a plan have the same services.
+        tables = context.read_views([(scan.ref, scan.part) for scan in batch], batch[0].services)
         yield from zip(batch, tables, strict=True)
     for scan in large:
-        yield from ((scan, table) for table in context.iter_samples(scan.ref))
+        yield from ((scan, table) for table in context.iter_samples(scan.ref, scan.services))
 
 
 def _select_scan_rows(table: pa.Table, scan: Scan) -> pa.Table:
