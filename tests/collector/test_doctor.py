@@ -166,7 +166,14 @@ def test_each_table_is_opened_and_held_against_its_schema(part: SegmentPart, dam
     elif damage == "column":
         changed(store, ref, part, lambda table: table.drop_columns(["service"]))
     elif damage == "null":
-        changed(store, ref, part, lambda table: table.set_column(0, field, pa.nulls(len(table), field.type)))
+        changed(
+            store,
+            ref,
+            part,
+            lambda table: table.set_column(
+                table.schema.get_field_index("service"), field, pa.nulls(len(table), field.type)
+            ),
+        )
     else:
         wrong = pa.field("service", pa.list_(pa.int64()))
         changed(
