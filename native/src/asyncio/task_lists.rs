@@ -8,7 +8,7 @@ use crate::cpython::by_address::ByAddress;
 use crate::linux::memory::{word, Fault, Memory};
 
 /// As many tasks are followed while a thread may be stopped for it; half a microsecond each.
-pub const MAX_STOPPED: usize = 1000;
+const MAX_STOPPED: usize = 1000;
 /// More tasks are not followed.
 const MAX_TASKS: usize = 1 << 17;
 /// After so many nodes that follow the same ones as before there is nothing new.
@@ -38,11 +38,7 @@ fn read_link(memory: &dyn Memory, node: usize) -> Result<(usize, usize), Fault> 
 ///
 /// # Errors
 /// If they are no rings, or have `MAX_STOPPED` nodes: those found so far are in `nodes` then.
-pub fn follow_rings(
-    memory: &dyn Memory,
-    heads: &[usize],
-    nodes: &mut Vec<(usize, usize)>,
-) -> Result<(), Fault> {
+fn follow_rings(memory: &dyn Memory, heads: &[usize], nodes: &mut Vec<(usize, usize)>) -> Result<(), Fault> {
     let links = read_links(memory, nodes);
     let known: ByAddress<(usize, usize)> =
         nodes.iter().zip(links).map(|(&(node, _), links)| (node, links)).collect();
@@ -71,7 +67,7 @@ pub fn follow_rings(
 /// The same for rings that change meanwhile, and may be long: of the nodes of last time those that are still in a ring,
 /// and new ones, which come last in it. A node that was taken out has no next one. Where addresses are used again a new
 /// node may be overlooked: that is over once all rings are followed with no `nodes` of last time.
-pub fn follow_while_it_changes(
+fn follow_while_it_changes(
     memory: &dyn Memory,
     heads: &[usize],
     nodes: &mut Vec<(usize, usize)>,
@@ -100,6 +96,58 @@ pub fn follow_while_it_changes(
     nodes.clear();
     nodes.extend(found);
     Ok(())
+}
+
+/// The nodes of all rings, as of the last reading.
+#[derive(Debug, Default)]
+pub struct TaskRings {
+    /// Each with the one before.
+    nodes: Vec<(usize, usize)>,
+    /// If they were followed ahead: the heads of those rings, and how many nodes they have.
+    ahead: Option<(Vec<usize>, usize)>,
+}
+
+impl TaskRings {
+    pub fn nodes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.nodes.iter().map(|node| node.0)
+    }
+
+    /// There is no time to follow them while threads are stopped.
+    pub fn are_long(&self) -> bool {
+        self.nodes.len() >= MAX_STOPPED
+    }
+
+    /// Follows long rings while they change, `from_end_to_end` or where they are not those of last time.
+    pub fn follow_ahead(
+        &mut self,
+        memory: &dyn Memory,
+        heads: Vec<usize>,
+        from_end_to_end: bool,
+    ) -> Result<(), Fault> {
+        self.ahead = None;
+        if !self.are_long() {
+            return Ok(());
+        }
+        if from_end_to_end {
+            self.nodes.clear();
+        }
+        follow_while_it_changes(memory, &heads, &mut self.nodes)?;
+        self.ahead = self.are_long().then_some((heads, self.nodes.len()));
+        Ok(())
+    }
+
+    /// Follows the rings that were not followed ahead.
+    pub fn follow(&mut self, memory: &dyn Memory, mut heads: Vec<usize>) -> Result<(), Fault> {
+        let Some((ahead, count)) = &self.ahead else {
+            return follow_rings(memory, &heads, &mut self.nodes);
+        };
+        heads.retain(|head| !ahead.contains(head));
+        let mut others = Vec::new();
+        follow_rings(memory, &heads, &mut others)?;
+        self.nodes.truncate(*count);
+        self.nodes.extend(others);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -131,5 +179,35 @@ mod tests {
         }
         image.pieces.insert(0x300, node(0x200, 0x200));
         assert!(follow_rings(&image, &[0x100], &mut Vec::new()).is_err());
+    }
+
+    /// A ring through this head, and that of its `count` nodes.
+    fn ring(head: usize, count: usize) -> impl Iterator<Item = (usize, Vec<u8>)> {
+        let address = move |n: usize| head + n % (count + 1) * 0x10;
+        (0..=count).map(move |n| {
+            let links = [address(n + 1), address(n + count)];
+            (address(n), links.map(usize::to_ne_bytes).concat())
+        })
+    }
+
+    #[test]
+    fn a_part_of_the_nodes_is_never_taken_for_all() {
+        let (long, short, new) = (0x10_0000, 0x20_0000, 0x30_0000);
+        let count = MAX_STOPPED + 500;
+        let pieces = ring(long, count).chain(ring(short, 2)).chain(ring(new, 3));
+        let image = MemoryImage { pieces: pieces.collect() };
+        let mut rings = TaskRings::default();
+        assert!(rings.follow(&image, vec![short, long]).is_err());
+        assert_eq!(rings.nodes().count(), MAX_STOPPED);
+        // The head of the long ring is not known for a while.
+        assert_eq!(rings.follow_ahead(&image, vec![short], false), Ok(()));
+        assert!(rings.follow(&image, vec![short, long]).is_err());
+        assert_eq!(rings.follow_ahead(&image, vec![short, long], false), Ok(()));
+        for (heads, expected) in [(vec![short, long], count + 2), (vec![short, long, new], count + 5)] {
+            for _ in 0..2 {
+                assert_eq!(rings.follow(&image, heads.clone()), Ok(()));
+                assert_eq!(rings.nodes().count(), expected);
+            }
+        }
     }
 }

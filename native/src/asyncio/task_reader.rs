@@ -15,7 +15,7 @@ use crate::asyncio::running_stacks::RunningStacks;
 use crate::asyncio::task_counts::{TaskReading, TaskState};
 use crate::asyncio::task_layout::{TaskLayout, TaskLists};
 use crate::asyncio::task_listing::{loops_of, tasks_of, Fields, Listing, Member};
-use crate::asyncio::task_lists::{follow_rings, follow_while_it_changes, MAX_STOPPED};
+use crate::asyncio::task_lists::TaskRings;
 use crate::asyncio::task_sources::TaskSources;
 use crate::cpython::by_address::ByAddress;
 use crate::cpython::code_objects::{CodeObjects, CodePosition};
@@ -66,11 +66,8 @@ pub struct TaskReader {
     /// The loops of all tasks, as of the time before `loops_ns`.
     loops: Vec<usize>,
     loops_ns: u64,
-    /// Nodes of lists of tasks and the ones before them, as of the last reading.
-    nodes: Vec<(usize, usize)>,
-    /// If the lists were followed ahead: the heads of those, and how many nodes they have.
-    ahead: Option<(Vec<usize>, usize)>,
-    /// When they are followed ahead from end to end.
+    rings: TaskRings,
+    /// When rings are followed ahead from end to end.
     walk_ns: u64,
     deadline: Option<Instant>,
     seed: u64,
@@ -108,8 +105,7 @@ impl TaskReader {
             population: 0,
             loops: Vec::new(),
             loops_ns: 0,
-            nodes: Vec::new(),
-            ahead: None,
+            rings: TaskRings::default(),
             walk_ns: 0,
             deadline: None,
             seed: 0,
@@ -143,15 +139,12 @@ impl TaskReader {
     /// Reads what there is no time for during a stop, while the process runs.
     fn read_ahead(&mut self, memory: &dyn Memory) -> Result<(), Fault> {
         let now_ns = monotonic_ns();
-        self.ahead = None;
-        if let Some(lists) = self.objects.at.lists.filter(|_| self.nodes.len() >= MAX_STOPPED) {
-            if now_ns >= self.walk_ns {
+        if let Some(lists) = self.objects.at.lists {
+            let is_due = self.rings.are_long() && now_ns >= self.walk_ns;
+            if is_due {
                 self.walk_ns = now_ns + WALK_NS;
-                self.nodes.clear();
             }
-            let heads = heads(lists, self.interpreter, &self.previous);
-            follow_while_it_changes(memory, &heads, &mut self.nodes)?;
-            self.ahead = (self.nodes.len() >= MAX_STOPPED).then_some((heads, self.nodes.len()));
+            self.rings.follow_ahead(memory, heads(lists, self.interpreter, &self.previous), is_due)?;
         }
         if self.population <= self.max_tasks {
             self.loops.clear();
@@ -166,7 +159,7 @@ impl TaskReader {
     /// The members of all collections, as of now but for lists.
     fn members(&mut self, memory: &dyn Memory) -> Result<Vec<Member>, Fault> {
         let lists = self.objects.at.lists.map_or(0, |lists| lists.node);
-        let nodes = self.nodes.iter().map(|node| node.0.wrapping_sub(lists));
+        let nodes = self.rings.nodes().map(|node| node.wrapping_sub(lists));
         let mut members: Vec<Member> = nodes.map(|address| Member { address, is_weak: false }).collect();
         for &(set, is_weak) in self.sources.iter().flat_map(|sources| &sources.sets) {
             if self.objects.kind_of(memory, set)? != Kind::Set {
@@ -200,16 +193,7 @@ impl TaskReader {
             let mut bytes = Vec::new();
             read_each(memory, &current, WORD, &mut bytes);
             running.extend(bytes.chunks_exact(WORD).map(|bytes| word(bytes, 0)).filter(|&task| task != 0));
-            let mut heads = heads(lists, self.interpreter, &self.previous);
-            if let Some((ahead, nodes)) = &self.ahead {
-                let mut new_nodes = Vec::new();
-                heads.retain(|head| !ahead.contains(head));
-                follow_rings(memory, &heads, &mut new_nodes)?;
-                self.nodes.truncate(*nodes);
-                self.nodes.extend(new_nodes);
-            } else {
-                follow_rings(memory, &heads, &mut self.nodes)?;
-            }
+            self.rings.follow(memory, heads(lists, self.interpreter, &self.previous))?;
         }
         running.sort_unstable();
         running.dedup();
