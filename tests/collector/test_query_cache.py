@@ -18,7 +18,7 @@ from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage import segments
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.segments import list_segments, read_row_groups, read_services
+from sidelight_collector.storage.segments import list_segments, read_row_groups, read_service_rows
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.stored_windows import question, stored, window
@@ -86,7 +86,7 @@ def table(rows: int) -> pa.Table:
 def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], bound: int) -> None:
     cache = TableCache(bound)
     for key, rows in asks:
-        cache.put(key, table(rows), table(rows).nbytes)
+        cache.add(key, table(rows))
         assert cache.size_bytes <= bound
     held = [found for key in range(10) if (found := cache.get(key)) is not None]
     assert cache.size_bytes == sum(one.nbytes for one in held)
@@ -95,9 +95,9 @@ def test_the_cache_never_holds_more_than_its_bound(asks: list[tuple[int, int]], 
 def test_what_was_used_least_recently_goes_first() -> None:
     cache = TableCache(3 * table(10).nbytes)
     for key in "abc":
-        cache.put(key, table(10), table(10).nbytes)
+        cache.add(key, table(10))
     cache.get("a")
-    cache.put("d", table(10), table(10).nbytes)
+    cache.add("d", table(10))
     assert [key for key in "abcd" if cache.get(key) is not None] == ["a", "c", "d"]
 
 
@@ -125,11 +125,11 @@ def test_rows_of_a_service_are_read_without_those_of_others(monkeypatch: pytest.
     (ref,) = list_segments(store, 0, 2**62)
     for part, rows in (("samples", 9), ("stacks", 3)):
         columns = ["service", "h"]
-        table, is_whole = read_services(store, ref, part, columns, {"cart"})
+        table, is_whole = read_service_rows(store, ref, part, columns, {"cart"})
         assert (table["service"].to_pylist(), is_whole) == (["cart"] * rows, False)
-        table, is_whole = read_services(store, ref, part, columns, set(SERVICES))
+        table, is_whole = read_service_rows(store, ref, part, columns, set(SERVICES))
         assert (len(table), is_whole) == (len(SERVICES) * rows, True)
-        assert not len(read_services(store, ref, part, columns, {"none"})[0])
+        assert not len(read_service_rows(store, ref, part, columns, {"none"})[0])
         two = pa.concat_tables(read_row_groups(store, ref, part, columns, {"ads", "shop"}))
         assert two["service"].to_pylist() == ["ads"] * rows + ["shop"] * rows
 

@@ -1,5 +1,7 @@
 """Caches in memory that queries share: tables, manifests and listings."""
 
+from collections.abc import Hashable
+
 import pyarrow as pa
 
 from sidelight_collector.lru import LruCache
@@ -12,6 +14,10 @@ class TableCache(LruCache[pa.Table]):
 
     The size of a table is its size in Arrow.
     """
+
+    def add(self, key: Hashable, table: pa.Table) -> None:
+        """Store a table for `key`, unless it is larger than the whole cache."""
+        self.put(key, table, table.nbytes)
 
 
 class ListingCache:

@@ -7,7 +7,7 @@ store does not respond at all, the query fails.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as NotDone
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -18,10 +18,10 @@ import structlog
 from sidelight_collector.query.query_cache import ListingCache, TableCache
 from sidelight_collector.query.query_errors import QueryTimeout
 from sidelight_collector.query.request_counts import RequestCountSource
-from sidelight_collector.query.windows import SelectedWindows, Services
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.live_objects import Listing, LiveObjects, list_live_objects
 from sidelight_collector.storage.objects import ObjectStore, StoreError, StoreUnavailable
-from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_services
+from sidelight_collector.storage.segments import SegmentRef, read_row_groups, read_service_rows
 from sidelight_collector.storage.tables import (
     HOURS,
     PROFILES,
@@ -32,8 +32,12 @@ from sidelight_collector.storage.tables import (
 )
 from sidelight_model.counts import STATES
 
+Services: TypeAlias = frozenset[str] | None
+"""The services whose rows are read alone, or None for whole tables."""
 MAX_CACHED_ROWS: Final = 500_000
 """Samples of more rows are not cached, because they would evict everything else."""
+MAX_PRUNED_SERVICES: Final = 16
+"""For more services, tables are read whole."""
 _UNUSED_COLUMNS: Final = ("digest", "late_ns", "threads", "sampler_cpu_ns", "nominal_ns")
 SegmentView: TypeAlias = SegmentPart | Literal["depths"]
 """A table, or `depths`: the depths of the stacks, which are much cheaper to read than their frames."""
@@ -99,7 +103,7 @@ class Stage1(Protocol):
     def sum_stacks(self, context: QueryContext, windows: SelectedWindows) -> pa.Table:
         """Return the same rows as `query.engine.window_sums`, in any order.
 
-        The reference is `run_scans(context, plan_scans(context, windows))`.
+        The reference is `run_scans(context, plan_scans(context, windows), windows.services)`.
         """
 
 
@@ -187,16 +191,18 @@ class QueryContext:
         return [(ref, table) for ref, table in zip(refs, tables, strict=True) if table is not None]
 
     def read_tables(
-        self, refs: Sequence[SegmentRef], view: SegmentView, services: Services = None
+        self, refs: Sequence[SegmentRef], view: SegmentView, services: Collection[str] | None = None
     ) -> list[pa.Table]:
         """Read one table of each segment. Raises SegmentUnreadable if one cannot be read."""
         return self.read_views([(ref, view) for ref in refs], services)
 
-    def is_cached(self, ref: SegmentRef, view: str, services: Services = None) -> bool:
+    def is_cached(self, ref: SegmentRef, view: str, services: Collection[str] | None = None) -> bool:
         """Whether a table can be read without the store."""
-        return any(key in self._cache for key in _list_keys(ref, view, services))
+        return any(key in self._cache for key in _list_keys(ref, view, _prune(services)))
 
-    def read_hash_tables(self, refs: Sequence[SegmentRef], services: Services = None) -> list[pa.Table]:
+    def read_hash_tables(
+        self, refs: Sequence[SegmentRef], services: Collection[str] | None = None
+    ) -> list[pa.Table]:
         """Read of each segment the smallest table that has all its stack hashes.
 
         Raises SegmentUnreadable if one cannot be read.
@@ -210,7 +216,7 @@ class QueryContext:
         return next(part for part in small if part in self.readable_parts(ref))
 
     def read_views(
-        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Services = None
+        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Collection[str] | None = None
     ) -> list[pa.Table]:
         """Read these tables. Raises SegmentUnreadable if one cannot be read."""
         tables = self._read_cached(views, services)
@@ -225,7 +231,7 @@ class QueryContext:
         view: SegmentView,
         key: Hashable,
         derive: Callable[[pa.Table], pa.Table],
-        services: Services = None,
+        services: Collection[str] | None = None,
     ) -> list[pa.Table]:
         """Return what `derive` builds from a table of each segment, cached by `key`.
 
@@ -238,26 +244,27 @@ class QueryContext:
         for at, table in zip(missing, tables, strict=True):
             self.deadline.remaining()
             built = derived[at] = derive(table)
-            self._cache.put(keys[at], built, built.nbytes)
+            self._cache.add(keys[at], built)
         return [table for table in derived if table is not None]
 
-    def iter_samples(self, ref: SegmentRef, services: Services = None) -> Iterator[pa.Table]:
+    def iter_samples(self, ref: SegmentRef, services: Collection[str] | None = None) -> Iterator[pa.Table]:
         """Yield the samples of a block by row group.
 
         At most MAX_CACHED_ROWS rows of some services are cached. Raises SegmentUnreadable if they cannot be
         read.
         """
-        if (cached := self._find_cached(ref, "samples", services)) is not None:
+        pruned = _prune(services)
+        if (cached := self._find_cached(ref, "samples", pruned)) is not None:
             yield cached
             return
         columns = VIEW_COLUMNS["samples"]
         kept: list[pa.Table] = []
         rows = 0
         try:
-            for table in read_row_groups(self._store, ref, "samples", columns, services):
+            for table in read_row_groups(self._store, ref, "samples", columns, pruned):
                 self.deadline.remaining()
                 rows += len(table)
-                kept = [*kept, table] if services and rows <= MAX_CACHED_ROWS else []
+                kept = [*kept, table] if pruned and rows <= MAX_CACHED_ROWS else []
                 yield table
         except StoreUnavailable:
             raise
@@ -266,15 +273,16 @@ class QueryContext:
             raise SegmentUnreadable from error
         if kept:
             samples = _in_one_chunk(pa.concat_tables(kept))
-            self._cache.put(_list_keys(ref, "samples", services)[-1], samples, samples.nbytes)
+            self._cache.add(_list_keys(ref, "samples", pruned)[-1], samples)
 
     def _read_cached(
-        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Services = None
+        self, views: Sequence[tuple[SegmentRef, SegmentView]], services: Collection[str] | None = None
     ) -> list[pa.Table | None]:
         self.deadline.remaining()
-        tables = [self._find_cached(ref, view, services) for ref, view in views]
+        pruned = _prune(services)
+        tables = [self._find_cached(ref, view, pruned) for ref, view in views]
         missing = [at for at, table in enumerate(tables) if table is None]
-        waiting = {at: self._executor.submit(self._load_cached, *views[at], services) for at in missing}
+        waiting = {at: self._executor.submit(self._load_cached, *views[at], pruned) for at in missing}
         try:
             for at, future in waiting.items():
                 tables[at] = self._await_table(future, *views[at])
@@ -294,7 +302,7 @@ class QueryContext:
             return cached
         table, is_whole = load_view(self._store, ref, view, services)
         keys = _list_keys(ref, view, services)
-        self._cache.put(keys[0] if is_whole else keys[-1], table, table.nbytes)
+        self._cache.add(keys[0] if is_whole else keys[-1], table)
         return table
 
     def _await_table(self, future: Future[pa.Table], ref: SegmentRef, view: SegmentView) -> pa.Table | None:
@@ -320,6 +328,11 @@ class QueryContext:
         self._unreadable_refs[ref] = str(error)
 
 
+def _prune(services: Collection[str] | None) -> Services:
+    """Return the services to read alone; None for so many that whole tables are read."""
+    return None if services is None or len(services) > MAX_PRUNED_SERVICES else frozenset(services)
+
+
 def _list_keys(ref: SegmentRef, view: str, services: Services) -> list[Hashable]:
     """List the keys of the cache for a whole table, and for its rows of some services."""
     whole = (ref.key_prefix, view)
@@ -327,14 +340,14 @@ def _list_keys(ref: SegmentRef, view: str, services: Services) -> list[Hashable]
 
 
 def load_view(
-    store: ObjectStore, ref: SegmentRef, view: SegmentView, services: Services = None
+    store: ObjectStore, ref: SegmentRef, view: SegmentView, services: Collection[str] | None = None
 ) -> tuple[pa.Table, bool]:
-    """Load the columns of a view in one chunk, as `read_services` does.
+    """Load the columns of a view in one chunk, as `read_service_rows` does.
 
     Raises ArrowInvalid if a column is missing.
     """
     stored = _part_of(view)
-    table, is_whole = read_services(store, ref, stored, VIEW_COLUMNS[view], services)
+    table, is_whole = read_service_rows(store, ref, stored, VIEW_COLUMNS[view], services)
     if absent := frozenset(VIEW_COLUMNS[view]).difference(table.column_names):
         raise pa.ArrowInvalid(f"{ref.key(stored)} has no column {', '.join(sorted(absent))}")
     return _in_one_chunk(table), is_whole

@@ -20,7 +20,6 @@ from sidelight_collector.arrow_ops import (
     concat_tables,
     dictionary_encode,
     filter_rows,
-    list_unique_strings,
     row_numbers,
     to_int64_numpy,
     to_strings,
@@ -80,14 +79,14 @@ def _sum_by_parts(context: QueryContext, windows: SelectedWindows, parts: Collec
 
     `row` is the row of the window in the windows' table.
     """
-    services = list_unique_strings(windows.table["service"])
+    services = windows.services
     lookup = CellLookup(windows, row_numbers(len(windows.table)))
     codes: dict[str, dict[str, int]] = {part: {STACK_PARTS[part][1]: 0} for part in parts}
     numbered: dict[tuple[SegmentRef, str], tuple[Array, Array]] = {}
     keys = ["row", *parts]
     empty = pa.table({name: pa.array([], pa.int64()) for name in (*keys, *STATES)})
     summed = [_merge(empty, keys)]
-    for scan, table in read_scans(context, plan_scans(context, windows, use_days=False)):
+    for scan, table in read_scans(context, plan_scans(context, windows, use_days=False), services):
         context.deadline.remaining()
         columns: dict[str, Column] = {state: table[state] for state in STATES}
         columns["row"] = lookup.find_cells(scan, table)

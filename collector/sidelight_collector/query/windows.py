@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,6 @@ import pyarrow as pa
 from sidelight_collector.arrow_ops import list_unique_strings, sort_table, to_int64_numpy
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Selector
-
-MAX_PRUNED_SERVICES: Final = 16
-Services: TypeAlias = frozenset[str] | None
-"""The services whose rows are wanted, or None for all rows: tables may have others beside."""
-
-
-def build_services(names: Collection[str]) -> Services:
-    """Return these services, or None if they are so many that tables are read whole."""
-    return frozenset(names) if len(names) <= MAX_PRUNED_SERVICES else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +60,9 @@ class SelectedWindows:
     group_by_endpoint: bool = False
 
     @property
-    def services(self) -> Services:
-        """The services of the windows, see `build_services`."""
-        return build_services(list_unique_strings(self.table["service"]))
+    def services(self) -> list[str]:
+        """The services of the windows, sorted."""
+        return list_unique_strings(self.table["service"])
 
     def resolution_of(self, ref: SegmentRef) -> str:
         """Return the resolution of a block's rollups: `hour`, or `day` if none is finer."""

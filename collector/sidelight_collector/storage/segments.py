@@ -42,8 +42,9 @@ from sidelight_model.window import Window
 
 ROOT: Final = "v1/l0/"
 ROWS_PER_GROUP: Final = 1 << 19
+"""The most rows of a row group."""
 SHARED_ROWS_PER_GROUP: Final = 1 << 16
-"""Rows of a group in a table of several services, of which a query of one decodes few groups."""
+"""The same for tables of several services, of which a query of one decodes few row groups."""
 ZSTD_LEVEL: Final = 3
 MIN_ZERO_ROWS: Final = 1 << 16
 """Rows from which on columns of states without samples are not decoded."""
@@ -207,10 +208,10 @@ def read_segment(
     Optional columns that it was written without are added with default values. Raises ObjectMissing if
     retention or compaction has deleted it, and ObjectDamaged.
     """
-    return read_services(store, ref, part, columns, None)[0]
+    return read_service_rows(store, ref, part, columns, None)[0]
 
 
-def read_services(
+def read_service_rows(
     store: ObjectStore,
     ref: SegmentRef,
     part: SegmentPart,
@@ -278,10 +279,10 @@ def _read_pieces(
 def _find_row_groups(file: pq.ParquetFile, services: Collection[str] | None) -> Sequence[int]:
     """Find the row groups that may have rows of these services; the first if none has."""
     every = range(file.num_row_groups)
-    place = file.schema_arrow.get_field_index("service")
-    if services is None or place < 0:
+    columns = file.metadata.schema.names
+    if services is None or "service" not in columns:
         return every
-    column = file.metadata.schema.names.index("service")
+    column = columns.index("service")
 
     def may_have(at: int) -> bool:
         known = file.metadata.row_group(at).column(column).statistics

@@ -20,7 +20,6 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import build_services
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import filter_services
 from sidelight_model.endpoints.endpoint_search import NO_ENDPOINT, Endpoint, search_roles
@@ -42,7 +41,7 @@ def read_endpoints(
     """
     names = tuple(sorted(services))
     derive = partial(_build_endpoint_table, services=names)
-    return context.derive_tables(refs, "stacks", names, derive, build_services(names))
+    return context.derive_tables(refs, "stacks", names, derive, names)
 
 
 def group_stacks(context: QueryContext, table: pa.Table, services: Collection[str]) -> pa.Table:

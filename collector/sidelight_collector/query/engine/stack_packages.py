@@ -16,7 +16,6 @@ from sidelight_collector.arrow_ops import (
     to_strings,
 )
 from sidelight_collector.query.query_context import QueryContext
-from sidelight_collector.query.windows import build_services
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_model.frames import unescape_frame
 from sidelight_model.packages import classify_frame
@@ -30,8 +29,8 @@ def read_packages(
     They are the stacks of some services. The tables have the columns `h` and `package`, which is empty for
     a frame without a file.
     """
-    names = build_services(services)
-    return context.derive_tables(refs, "stacks", ("package", names), _build_package_table, names)
+    key = ("package", *sorted(services))
+    return context.derive_tables(refs, "stacks", key, _build_package_table, services)
 
 
 def _build_package_table(table: pa.Table) -> pa.Table:

@@ -168,23 +168,22 @@ def resolve_stacks(
         for name, rows in _iter_service_rows(service)
     }
     missing = {name: hashes.dictionary for name, (_, hashes) in own_rows.items()}
-    services = [name for name, hashes in missing.items() if len(hashes)]
+    services = windows.services
     pooled_hashes: PooledHashes = {}
     refs = [ref for ref, _ in windows.iter_segments()]
-    read_services = windows.services
     step = 1
     while refs and any(len(hashes) for hashes in missing.values()):
         here, refs = refs[:step], refs[step:]
         # Cached stacks are searched as fast as their hashes. Grouping them costs more.
-        cached = [
-            ref
-            for ref in here
-            if not windows.group_by_endpoint and context.is_cached(ref, pool.view, read_services)
-        ]
+        cached = (
+            []
+            if windows.group_by_endpoint
+            else [ref for ref in here if context.is_cached(ref, pool.view, services)]
+        )
         for table in _read_stack_tables(context, windows, cached, pool.view, services):
             missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
         uncached = [ref for ref in here if ref not in cached]
-        unread = dict(zip(uncached, context.read_hash_tables(uncached, read_services), strict=True))
+        unread = dict(zip(uncached, context.read_hash_tables(uncached, services), strict=True))
         while needed := _plan_stack_reads(unread, missing):
             for table in _read_stack_tables(context, windows, needed, pool.view, services):
                 missing = _add_missing_stacks(table, missing, pooled_hashes, pool)
@@ -225,7 +224,7 @@ def _read_stack_tables(
 ) -> Iterable[pa.Table]:
     if view == "endpoints":
         return read_endpoints(context, refs, services)
-    tables = context.read_tables(refs, view, windows.services)
+    tables = context.read_tables(refs, view, services)
     if view == "stacks" and windows.group_by_endpoint:
         return (group_stacks(context, table, services) for table in tables)
     return tables

@@ -33,7 +33,8 @@ def sum_window_cells(
     parts: list[pa.Table] = []
     rows = 0
     lookup = CellLookup(windows, cells)
-    for scan, table in read_scans(context, plan_scans(context, windows, use_days=use_days)):
+    scans = plan_scans(context, windows, use_days=use_days)
+    for scan, table in read_scans(context, scans, windows.services):
         cell = lookup.find_cells(scan, table)
         keyed = table.select(SUM_SCHEMA.names).append_column(_CELL_COLUMN, cell)
         parts.append(keyed.filter(cell.is_valid()) if cell.null_count else keyed)

@@ -14,7 +14,7 @@ external engine that reads the same objects.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from sidelight_collector.arrow_ops import (
     to_ints,
 )
 from sidelight_collector.query.query_context import MAX_CACHED_ROWS, QueryContext
-from sidelight_collector.query.windows import SelectedWindows, Services
+from sidelight_collector.query.windows import SelectedWindows
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SAMPLES, SegmentPart
 from sidelight_model.counts import STATES
@@ -44,15 +44,11 @@ SUM_SCHEMA: Final = pa.schema([SAMPLES.field(name) for name in (*_KEY_COLUMNS, *
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The rows of one object to sum: those with a key in `keys`, or all (None).
-
-    `services` are those of the rows.
-    """
+    """The rows of one object to sum: those with a key in `keys`, or all (None)."""
 
     ref: SegmentRef
     part: SegmentPart
     keys: Array | None = None
-    services: Services = None
 
     @property
     def key_column(self) -> str:
@@ -67,7 +63,7 @@ def sum_stacks(context: QueryContext, windows: SelectedWindows) -> pa.Table:
     """
     if context.stage1 is not None:
         return context.stage1.sum_stacks(context, windows)
-    return run_scans(context, plan_scans(context, windows))
+    return run_scans(context, plan_scans(context, windows), windows.services)
 
 
 def plan_scans(context: QueryContext, windows: SelectedWindows, *, use_days: bool = True) -> list[Scan]:
@@ -76,18 +72,17 @@ def plan_scans(context: QueryContext, windows: SelectedWindows, *, use_days: boo
     Without `use_days` no scan reads daily sums, unless the block has no finer ones.
     """
     scans: list[Scan] = []
-    services = windows.services
     for ref, rows in windows.iter_segments():
         is_hour = combine_chunks(rows["group"]).is_valid()
         wids = combine_chunks(rows["wid"]).filter(pc.invert(is_hour))
         if len(wids):
-            is_all = len(wids) == windows.segment_window_counts[ref]
-            scans.append(Scan(ref, "samples", None if is_all else wids, services))
+            scans.append(
+                Scan(ref, "samples", None if len(wids) == windows.segment_window_counts[ref] else wids)
+            )
         if len(wids) < len(rows):
             parts = context.readable_parts(ref)
             parts = parts if use_days or "sums" not in parts else parts - {"daily"}
-            block_scans = _plan_block_scans(ref, rows.filter(is_hour), windows.block_hours[ref], parts)
-            scans += (replace(scan, services=services) for scan in block_scans)
+            scans += _plan_block_scans(ref, rows.filter(is_hour), windows.block_hours[ref], parts)
     return scans
 
 
@@ -112,11 +107,14 @@ def _count_values(column: Column) -> dict[int, int]:
     return Counter(to_ints(column))
 
 
-def run_scans(context: QueryContext, scans: Sequence[Scan]) -> pa.Table:
-    """Sum the rows of these scans in this process, in batches of bounded memory."""
+def run_scans(context: QueryContext, scans: Sequence[Scan], services: Collection[str]) -> pa.Table:
+    """Sum the rows of these scans in this process, in batches of bounded memory.
+
+    `services` are those of the selected windows.
+    """
     sums: list[pa.Table] = []
     batch: list[pa.Table] = []
-    for scan, table in read_scans(context, scans):
+    for scan, table in read_scans(context, scans, services):
         batch.append(_select_scan_rows(table, scan))
         if _count_rows(batch) >= MAX_BATCH_ROWS:
             sums.append(merge_sums(batch))
@@ -130,17 +128,21 @@ def _count_rows(tables: Sequence[pa.Table]) -> int:
     return sum(map(len, tables))
 
 
-def read_scans(context: QueryContext, scans: Sequence[Scan]) -> Iterator[tuple[Scan, pa.Table]]:
-    """Read the tables of these scans: small ones in batches, large ones by row group."""
+def read_scans(
+    context: QueryContext, scans: Sequence[Scan], services: Collection[str]
+) -> Iterator[tuple[Scan, pa.Table]]:
+    """Read the tables of these scans: small ones in batches, large ones by row group.
+
+    They have at least the rows of `services`.
+    """
     large = [scan for scan in scans if scan.part == "samples" and scan.ref.rows > MAX_CACHED_ROWS]
     small = [scan for scan in scans if scan.part != "samples" or scan.ref.rows <= MAX_CACHED_ROWS]
     for start in range(0, len(small), MAX_BATCH_OBJECTS):
         batch = small[start : start + MAX_BATCH_OBJECTS]
-        # All scans of a plan have the same services.
-        tables = context.read_views([(scan.ref, scan.part) for scan in batch], batch[0].services)
+        tables = context.read_views([(scan.ref, scan.part) for scan in batch], services)
         yield from zip(batch, tables, strict=True)
     for scan in large:
-        yield from ((scan, table) for table in context.iter_samples(scan.ref, scan.services))
+        yield from ((scan, table) for table in context.iter_samples(scan.ref, services))
 
 
 def _select_scan_rows(table: pa.Table, scan: Scan) -> pa.Table:

@@ -55,7 +55,7 @@ class ExternalStage1:
         scans = plan_scans(context, windows)
         # After one failure, do not wait for the engine a second time in the same query.
         if not scans or context.engine == ENGINE_FALLBACK:
-            return run_scans(context, scans)
+            return run_scans(context, scans, windows.services)
         start = time.perf_counter()
         try:
             table = self._run_statements(context, scans)
@@ -67,7 +67,7 @@ class ExternalStage1:
             if not self.can_fall_back:
                 raise EngineUnavailable(where, error.cause, str(error)) from error
             context.engine = ENGINE_FALLBACK
-            return run_scans(context, scans)
+            return run_scans(context, scans, windows.services)
         self.metrics.engine_seconds.observe(time.perf_counter() - start)
         context.engine = self.client.server.engine
         return table
