@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-# Argument: pid, limit of open files. Samples until 300 samples were counted, then without any descriptor.
+# Argument: pid, limit of open files. Samples until 20,000 stacks were counted, then without any descriptor.
 SAMPLER = """
-import json, os, resource, sys, time
+import contextlib, json, os, resource, sys, time
 from sidelight_native import Engine
 
 pid, limit = int(sys.argv[1]), int(sys.argv[2])
@@ -24,12 +24,13 @@ while total["lock"] + total["other"] < 20_000:
             total["lock"] += states[5]
             total["other"] += sum(states) - states[5]
     assert session.ended is None
-free = os.open("/", os.O_RDONLY)
-os.close(free)
-resource.setrlimit(resource.RLIMIT_NOFILE, (free, limit))
-session.take()
 errors, counted = {}, {"lock": 0, "other": 0}
-while sum(errors.values()) < 20:
+while errors.get("descriptors", 0) < 20:
+    # The sampler opens files for a moment as well: what is free is the least of what was found free until then.
+    with contextlib.suppress(OSError):
+        free = os.open("/", os.O_RDONLY)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limit))
     time.sleep(0.05)
     batch = session.take()
     for kind, times in batch.errors.items():
@@ -83,6 +84,5 @@ def test_the_sampler_leaves_descriptors_to_the_rest_of_its_process(sampled):
 
 def test_without_a_descriptor_a_tick_fails_and_no_state_is_guessed(sampled):
     assert sampled["errors"].keys() <= {"descriptors", "slow", "unstoppable", "moved"}
-    assert sampled["errors"]["descriptors"] > 0
     assert sampled["without"]["other"] <= sampled["without"]["lock"] * 0.01
     assert sampled["refused"] == errno.EMFILE
