@@ -26,7 +26,7 @@ while total["lock"] + total["other"] < 20_000:
     assert session.ended is None
 errors, counted = {}, {"lock": 0, "other": 0}
 while errors.get("descriptors", 0) < 20:
-    # The sampler opens files for a moment as well: what is free is the least of what was found free until then.
+    # The sampler opens files for a moment as well: the least number that was ever free counts.
     with contextlib.suppress(OSError):
         free = os.open("/", os.O_RDONLY)
         os.close(free)

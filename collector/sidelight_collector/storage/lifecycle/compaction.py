@@ -3,9 +3,9 @@
 At every moment each window counts exactly once. For each day, compaction repeats these steps until there is
 nothing to do:
 
-- It merges segments into a block once they are many or have waited long enough.
-- It merges 32 blocks of similar size into one, so that a window is rewritten once or twice on its day. Once
-  a day is over, it merges all blocks of that day, and cuts large ones by service.
+- It merges segments into a block once they are many, fill a merge, or have waited long enough.
+- It merges blocks of similar size once they are 32 or fill a block, so that a window is rewritten once or
+  twice on its day. Once a day is over, it merges all blocks of that day, and cuts large ones by service.
 - It limits the size of a block, because a merge holds the whole block in memory.
 - It leaves out windows that another block already has, so that no window is in two blocks.
 - Once a day is over, it adds up the sums of blocks of the same services (see `day_rollup`).
@@ -81,9 +81,9 @@ SizedRef = tuple[SegmentRef, int]
 class CompactionPolicy:
     """The thresholds of compaction.
 
-    Segments are merged once there are `min_segments`, or once the last window of one began
-    `max_wait_seconds` ago. Blocks are merged if the result has at most `max_block_rows` rows of `samples`;
-    a row takes 150 bytes of memory. On a complete day, several services share a block of at most
+    Segments are merged once there are `min_segments`, once they fill a merge, or once the last window of one
+    began `max_wait_seconds` ago. Blocks are merged if the result has at most `max_block_rows` rows of
+    `samples`; a row takes 150 bytes of memory. On a complete day, several services share a block of at most
     `max_shared_rows` rows. Replaced objects are deleted after `deletion_delay_seconds`, orphaned
     objects after `orphan_age_seconds`. A step that takes longer than half of `orphan_age_seconds` is not
     committed.
@@ -124,7 +124,7 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
     The list is empty if no merge is due. `now` is in Unix seconds.
     """
     is_due = any(ref.max_start_ms / 1000 + policy.max_wait_seconds <= now for ref, _ in day_inputs.segments)
-    if is_due or len(day_inputs.segments) >= policy.min_segments:
+    if is_due or _has_enough(day_inputs.segments, policy.min_segments, MAX_SEGMENT_BYTES_PER_MERGE):
         return _take_up_to(MAX_SEGMENT_BYTES_PER_MERGE, day_inputs.segments[:MAX_SEGMENTS_PER_MERGE])
     # In order of time, so that few blocks have windows of the same hour.
     small = sorted(block for block in day_inputs.blocks if block[1] < policy.max_block_rows)
@@ -143,7 +143,7 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
         groups = [
             blocks[:MAX_BLOCKS_PER_MERGE]
             for _, blocks in sorted(by_size.items())
-            if len(blocks) >= MAX_BLOCKS_PER_MERGE
+            if _has_enough(blocks, MAX_BLOCKS_PER_MERGE, policy.max_block_rows)
         ]
     for group in groups:
         for start in range(len(group) - 1):
@@ -152,6 +152,11 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
                 return [ref for ref, _ in day_inputs.blocks if ref in selected]
     is_recent = _is_recently_complete(day_inputs.day, now)
     return next(([ref] for ref, rows in day_inputs.blocks if is_recent and _can_cut(ref, rows, policy)), [])
+
+
+def _has_enough(inputs: Sequence[SizedRef], count: int, total: int) -> bool:
+    """Whether there are `count` inputs, or several of this total size."""
+    return len(inputs) >= count or (len(inputs) > 1 and sum(size for _, size in inputs) >= total)
 
 
 def _can_cut(block: SegmentRef, rows: int, policy: CompactionPolicy) -> bool:
