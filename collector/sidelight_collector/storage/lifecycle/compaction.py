@@ -3,9 +3,10 @@
 At every moment each window counts exactly once. For each day, compaction repeats these steps until there is
 nothing to do:
 
-- It merges segments into a block once they are many, fill a merge, or have waited long enough.
-- It merges blocks of similar size once they are 32 or fill a block, so that a window is rewritten once or
-  twice on its day. Once a day is over, it merges all blocks of that day, and cuts large ones by service.
+- It merges segments into a block once they are many or large, or have waited long enough.
+- It merges blocks of similar size once they are 32 or have the rows of a full block, so that a window is
+  rewritten once or twice on its day. Once a day is over, it merges all blocks of that day, and cuts large
+  ones by service.
 - It limits the size of a block, because a merge holds the whole block in memory.
 - It leaves out windows that another block already has, so that no window is in two blocks.
 - Once a day is over, it adds up the sums of blocks of the same services (see `day_rollup`).
@@ -81,12 +82,12 @@ SizedRef = tuple[SegmentRef, int]
 class CompactionPolicy:
     """The thresholds of compaction.
 
-    Segments are merged once there are `min_segments`, once they fill a merge, or once the last window of one
-    began `max_wait_seconds` ago. Blocks are merged if the result has at most `max_block_rows` rows of
-    `samples`; a row takes 150 bytes of memory. On a complete day, several services share a block of at most
-    `max_shared_rows` rows. Replaced objects are deleted after `deletion_delay_seconds`, orphaned
-    objects after `orphan_age_seconds`. A step that takes longer than half of `orphan_age_seconds` is not
-    committed.
+    Segments are merged once there are `min_segments`, once they have MAX_SEGMENT_BYTES_PER_MERGE bytes, or
+    once the last window of one began `max_wait_seconds` ago. Blocks are merged if the result has at most
+    `max_block_rows` rows of `samples`; a row takes 150 bytes of memory. On a complete day, several services
+    share a block of at most `max_shared_rows` rows. Replaced objects are deleted after
+    `deletion_delay_seconds`, orphaned objects after `orphan_age_seconds`. A step that takes longer than half
+    of `orphan_age_seconds` is not committed.
     """
 
     min_segments: int = 64
