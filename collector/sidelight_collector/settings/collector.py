@@ -208,7 +208,10 @@ class Settings(EngineSettings):
         60.0, "time between compaction runs; 0: never", parse=parse_seconds
     )
     compact_min_segments: int = setting(
-        64, "segments of one day that trigger compaction", parse=parse_nonnegative_int, metavar="COUNT"
+        64,
+        "segments of one day that trigger compaction; 8 MiB of them do as well",
+        parse=parse_nonnegative_int,
+        metavar="COUNT",
     )
     compact_max_wait_seconds: float = setting(
         3600.0, "age of a segment that triggers compaction below --compact-min-segments", parse=parse_seconds
