@@ -60,7 +60,6 @@ pub mod cpython {
     pub mod line_table;
     pub mod short_paths;
     pub mod shim_code;
-    pub mod by_address;
     pub mod code_objects;
     pub mod frames;
     pub mod frame_objects;

@@ -4,7 +4,7 @@
 //! `state` how often either end moved (Modules/_collectionsmodule.c). With its length that gives how much was ever
 //! taken out. While less was taken than was in the queue at some time, the last of it still waits.
 
-use crate::cpython::by_address::ByAddress;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
 /// Readings that are remembered of a loop.
@@ -22,7 +22,7 @@ pub struct ReadyQueue {
 #[derive(Debug, Default)]
 pub struct LoopLag {
     /// Of each queue: when it was read, and what will have been taken out once all that was in it then has begun.
-    marks: ByAddress<VecDeque<(u64, usize)>>,
+    marks: FxHashMap<usize, VecDeque<(u64, usize)>>,
 }
 
 impl LoopLag {

@@ -4,10 +4,10 @@
 //! (Include/cpython/setobject.h): the same in CPython 3.11 to 3.13.
 
 use crate::asyncio::task_layout::{Attributes, TaskLayout};
-use crate::cpython::by_address::ByAddress;
 use crate::cpython::cpython_layout::{Layout, LENGTH, TYPE};
 use crate::cpython::pyunicode;
 use crate::linux::memory::{word, Fault, Memory, Span};
+use rustc_hash::FxHashMap;
 
 const WORD: usize = size_of::<usize>();
 /// Of a dict: its keys, and the values next to them.
@@ -57,7 +57,7 @@ pub enum Kind {
 pub struct Objects {
     pub layout: Layout,
     pub at: TaskLayout,
-    kinds: ByAddress<Kind>,
+    kinds: FxHashMap<usize, Kind>,
 }
 
 /// Reads spans of one length; what cannot be read is zero. True if all were read.
@@ -78,7 +78,7 @@ pub fn read_each(memory: &dyn Memory, addresses: &[usize], length: usize, bytes:
 
 impl Objects {
     pub fn new(layout: &Layout, at: TaskLayout) -> Objects {
-        Objects { layout: *layout, at, kinds: ByAddress::default() }
+        Objects { layout: *layout, at, kinds: FxHashMap::default() }
     }
 
     /// Forgets what was learnt, now and then.

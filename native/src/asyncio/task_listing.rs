@@ -5,9 +5,9 @@ use crate::asyncio::loop_lag::ReadyQueue;
 use crate::asyncio::objects::{read_each, Kind, Objects};
 use crate::asyncio::task_counts::TaskState;
 use crate::asyncio::task_layout::{LOOP, PENDING, REFERENT, STATE_MASK};
-use crate::cpython::by_address::ByAddress;
 use crate::cpython::cpython_layout::TYPE;
 use crate::linux::memory::{word, Fault, Memory, Span};
+use rustc_hash::FxHashMap;
 
 /// Of a deque: its length and how often its ends moved.
 const DEQUE_LENGTH: usize = 16;
@@ -99,7 +99,7 @@ impl Listing {
         memory: &dyn Memory,
         mut tasks: Vec<Fields>,
         other_loops: &[usize],
-        known_queues: &mut ByAddress<usize>,
+        known_queues: &mut FxHashMap<usize, usize>,
     ) -> Result<Listing, Fault> {
         let at = objects.at;
         let addresses: Vec<usize> = tasks.iter().map(|task| task.address).collect();

@@ -4,8 +4,8 @@
 //! points back to the one before proves that it is one.
 
 use crate::asyncio::objects::read_each;
-use crate::cpython::by_address::ByAddress;
 use crate::linux::memory::{word, Fault, Memory};
+use rustc_hash::FxHashMap;
 
 /// As many tasks are followed while a thread may be stopped for it; half a microsecond each.
 const MAX_STOPPED: usize = 1000;
@@ -40,7 +40,7 @@ fn read_link(memory: &dyn Memory, node: usize) -> Result<(usize, usize), Fault> 
 /// If they are no rings, or have `MAX_STOPPED` nodes: those found so far are in `nodes` then.
 fn follow_rings(memory: &dyn Memory, heads: &[usize], nodes: &mut Vec<(usize, usize)>) -> Result<(), Fault> {
     let links = read_links(memory, nodes);
-    let known: ByAddress<(usize, usize)> =
+    let known: FxHashMap<usize, (usize, usize)> =
         nodes.iter().zip(links).map(|(&(node, _), links)| (node, links)).collect();
     nodes.clear();
     for &head in heads {
@@ -73,8 +73,8 @@ fn follow_while_it_changes(
     nodes: &mut Vec<(usize, usize)>,
 ) -> Result<(), Fault> {
     let links = read_links(memory, nodes);
-    let before: ByAddress<usize> = nodes.iter().copied().collect();
-    let mut found: ByAddress<usize> = nodes
+    let before: FxHashMap<usize, usize> = nodes.iter().copied().collect();
+    let mut found: FxHashMap<usize, usize> = nodes
         .iter()
         .zip(links)
         .filter(|(_, links)| links.0 != 0)

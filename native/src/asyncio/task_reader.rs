@@ -17,7 +17,6 @@ use crate::asyncio::task_layout::{TaskLayout, TaskLists};
 use crate::asyncio::task_listing::{loops_of, tasks_of, Fields, Listing, Member};
 use crate::asyncio::task_lists::TaskRings;
 use crate::asyncio::task_sources::TaskSources;
-use crate::cpython::by_address::ByAddress;
 use crate::cpython::code_objects::{CodeObjects, CodePosition};
 use crate::cpython::cpython_layout::Layout;
 use crate::cpython::native_ids;
@@ -30,6 +29,7 @@ use crate::stacks::stack_interner::{StackId, StackInterner};
 use crate::stacks::stack_reader::{
     Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify,
 };
+use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
 /// The longest that a reading may take: other processes wait for it.
@@ -58,7 +58,7 @@ pub struct TaskReader {
     sources: Option<TaskSources>,
     search_ns: u64,
     /// The queue of each loop; 0 if it has none.
-    queues: ByAddress<usize>,
+    queues: FxHashMap<usize, usize>,
     lag: LoopLag,
     running: RunningStacks,
     /// How many tasks the last reading chose from.
@@ -99,7 +99,7 @@ impl TaskReader {
             previous: Vec::new(),
             sources: None,
             search_ns: 0,
-            queues: ByAddress::default(),
+            queues: FxHashMap::default(),
             lag: LoopLag::default(),
             running: RunningStacks::new(layout, at)?,
             population: 0,

@@ -6,7 +6,6 @@
 //! and table of lines are compared byte by byte. Python 3.14 counts the code objects that were freed: while that
 //! count is unchanged nothing needs to be compared.
 
-pub use crate::cpython::by_address::ByAddress;
 use crate::cpython::cpython_layout::{Layout, BYTES_FROM_SIZE, INSTRUCTION_BYTES};
 use crate::cpython::line_table::LineTable;
 use crate::cpython::pyunicode;
@@ -16,6 +15,7 @@ use crate::linux::memory::{int, word, Fault, Memory, ReadSpans, Span};
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::{Call, UNKNOWN_FILE};
 use crate::stacks::stack_interner::{FrameId, StackInterner};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -60,9 +60,9 @@ const CODE: &[u8] = b"code\0";
 pub struct CodeObjects {
     layout: Layout,
     paths: ShortPaths,
-    cache: ByAddress<CodeObject>,
+    cache: FxHashMap<usize, CodeObject>,
     /// The paths of cached code objects that have no version.
-    files: ByAddress<SourcePath>,
+    files: FxHashMap<usize, SourcePath>,
     /// What both take.
     memory: MemoryAccount,
     /// The tick that last dropped what was unused.
@@ -122,8 +122,8 @@ impl CodeObjects {
         CodeObjects {
             layout: *layout,
             paths: ShortPaths::new(pid),
-            cache: ByAddress::default(),
-            files: ByAddress::default(),
+            cache: FxHashMap::default(),
+            files: FxHashMap::default(),
             memory: MemoryAccount::new(&POOL, MAX_BYTES),
             dropped_at: 0,
             in_use: 0,

@@ -5,7 +5,7 @@
 //! objects (`code_objects`). Where nothing is new it allocates only the result.
 
 use crate::cpython::call_entry::CallEntry;
-use crate::cpython::code_objects::{ByAddress, CodeObjects, CodePosition};
+use crate::cpython::code_objects::{CodeObjects, CodePosition};
 use crate::cpython::cpython_layout::Layout;
 use crate::cpython::frames::WalkError;
 use crate::cpython::native_ids::{self, NativeIds};
@@ -19,6 +19,7 @@ use crate::stacks::stack_interner::{FrameId, StackId, StackInterner};
 use crate::stacks::stack_reader::{
     Failure, GilState, MemoryReading, StackReader, Stacks, ThreadStack, Verify,
 };
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub struct CpythonReader<M> {
     waits_inside_gil: bool,
     /// The oldest first.
     interpreter_list: Vec<usize>,
-    interpreters: ByAddress<Interpreter>,
+    interpreters: FxHashMap<usize, Interpreter>,
     states: ThreadStates,
     walker: StackWalker,
     codes: CodeObjects,
@@ -166,7 +167,7 @@ impl<M: Memory> CpythonReader<M> {
             max_depth,
             waits_inside_gil: true,
             interpreter_list: Vec::new(),
-            interpreters: ByAddress::default(),
+            interpreters: FxHashMap::default(),
             states: ThreadStates::new(layout),
             walker: StackWalker::new(layout),
             codes: CodeObjects::new(pid, layout),

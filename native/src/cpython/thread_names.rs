@@ -3,7 +3,7 @@
 use crate::reader_process::client::{ReaderProcess, ReaderProcesses};
 use crate::reader_process::messages::{Answer, Reply, Request};
 use crate::stacks::stack_reader::Failure;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const MAX_CHARACTERS: usize = 256;
 /// for it.
 pub struct ThreadNames {
     process: ReaderProcess,
-    names: HashMap<u64, Arc<str>>,
+    names: FxHashMap<u64, Arc<str>>,
     /// Whether samples are counted by these names, or only the timed samples have them.
     pub used_for_counts: bool,
     read_at: Option<Instant>,
@@ -32,7 +32,7 @@ impl ThreadNames {
         }
         // From the first sample on, a thread has one name: else it would count as two.
         let reply = process.call(Request::ReadNames)?;
-        let mut names = ThreadNames { process, names: HashMap::new(), used_for_counts, read_at: None };
+        let mut names = ThreadNames { process, names: FxHashMap::default(), used_for_counts, read_at: None };
         names.add(reply, |_| true);
         Ok(names)
     }

@@ -26,9 +26,12 @@ use crate::linux::run_queue::{SamplerStay, SchedStat};
 use crate::linux::system_call::{self, SystemCall, Wait};
 use std::io;
 
+/// What a tick reads of a thread that waits comes first: the rest of many threads is in no cache of the CPU.
 #[derive(Debug)]
+#[repr(C)]
 pub struct OsThread {
     schedstat: ProcFile,
+    settled: Option<Settled>,
     status: ProcFile,
     /// None where the kernel's figures do not tell that a thread waits for a CPU.
     sched: Option<ProcFile>,
@@ -40,6 +43,17 @@ pub struct OsThread {
     read_at_runs: Option<u64>,
     /// In these interpreters: a thread that runs code in one is still in whichever called that.
     read_interpreters: Vec<usize>,
+}
+
+/// A thread that was read after it was last on a CPU, and waits for none.
+#[derive(Clone, Copy, Debug)]
+struct Settled {
+    /// It stays settled while it has been given a CPU so often.
+    runs: u64,
+    /// Where its stack was read last; 0: in no interpreter.
+    interpreter: usize,
+    /// What it sleeps for.
+    wait: Option<Wait>,
 }
 
 /// One observation of a thread.
@@ -86,6 +100,8 @@ struct ContextSwitches {
 /// What an observation shows about the time since the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
+    /// It has been on no CPU since its stacks were read.
+    Settled,
     /// It was on no CPU.
     OffCpu,
     /// The same, and it turns out that it has waited for one.
@@ -110,6 +126,7 @@ impl OsThread {
         let file = |name| ProcFile::new(format!("/proc/{pid}/task/{tid}/{name}"));
         OsThread {
             schedstat: file("schedstat"),
+            settled: None,
             status: file("status"),
             sched: visible.cpu_waits.then(|| file("sched")),
             syscall: visible.system_calls.then(|| ProcFile::new(system_call::path(pid, tid))),
@@ -126,13 +143,20 @@ impl OsThread {
     pub fn observe(&mut self, stay: &mut SamplerStay) -> io::Result<Activity> {
         let observed = self.observe_files(stay);
         if observed.is_err() {
-            self.last = None;
+            (self.last, self.settled) = (None, None);
         }
         observed
     }
 
     fn observe_files(&mut self, stay: &mut SamplerStay) -> io::Result<Activity> {
-        let before = SchedStat::read(&mut self.schedstat)?;
+        let before = match self.settled {
+            Some(Settled { runs, .. }) => match SchedStat::read_unless(&mut self.schedstat, runs)? {
+                Some(stat) => stat,
+                None => return Ok(Activity::Settled),
+            },
+            None => SchedStat::read(&mut self.schedstat)?,
+        };
+        self.settled = None;
         if let Some(last) = self.last.as_mut().filter(|last| last.off_cpu && runs(before) == last.runs()) {
             if before.is_some() {
                 let began =
@@ -169,9 +193,12 @@ impl OsThread {
         seen.at_ns = monotonic_ns();
         seen.off_cpu_ns = seen.off_cpu_bound(self.last);
         if let (true, Some(sched)) = (seen.runnable, &mut self.sched) {
+            if let Some((delay_ns, displaced)) = seen.delay_since(self.last) {
+                stay.add_delay(delay_ns, displaced);
+            }
             // A thread that was woken (it is not busy) was on no CPU.
             let displaced = seen.busy
-                && (seen.off_cpu_ns.is_some_and(|ns| ns <= stay.length_ns())
+                && (seen.off_cpu_ns.is_some_and(|ns| ns <= stay.max_displaced_ns())
                     || stay.displaced(sched)?.unwrap_or(true));
             seen.cpu_wait = !displaced;
             if displaced {
@@ -206,27 +233,30 @@ impl OsThread {
 
     /// Whether it works, or would if it had a CPU; None if unknown.
     pub fn busy(&self) -> Option<bool> {
-        self.last.map(|last| last.busy)
+        self.settled.map(|_| false).or_else(|| self.last.map(|last| last.busy))
     }
 
     /// Whether it was runnable and had no CPU, though this sampler did not take it; false if unknown.
     pub fn waits_for_cpu(&self) -> bool {
-        self.last.is_some_and(|last| last.cpu_wait)
+        self.settled.is_none() && self.last.is_some_and(|last| last.cpu_wait)
     }
 
     /// What it slept for at the last observation; None if it did not, or if that is not known.
     pub fn wait(&self) -> Option<Wait> {
-        self.last.and_then(|last| last.wait)
+        match self.settled {
+            Some(settled) => settled.wait,
+            None => self.last.and_then(|last| last.wait),
+        }
     }
 
     /// Was on no CPU at the last observation.
     pub fn is_off_cpu(&self) -> bool {
-        self.last.is_some_and(|last| last.off_cpu)
+        self.settled.is_some() || self.last.is_some_and(|last| last.off_cpu)
     }
 
     /// Was on a CPU at the last observation, as far as is known.
     pub fn is_on_cpu(&self) -> bool {
-        self.last.is_none_or(|last| !last.off_cpu && last.busy)
+        self.settled.is_none() && self.last.is_none_or(|last| !last.off_cpu && last.busy)
     }
 
     /// Was stopped by a signal at the last observation.
@@ -241,7 +271,7 @@ impl OsThread {
 
     /// Whether it was preempted at work.
     pub fn is_preempted(&self) -> bool {
-        self.last.is_some_and(|last| last.off_cpu && last.busy)
+        self.settled.is_none() && self.last.is_some_and(|last| last.off_cpu && last.busy)
     }
 
     /// Whether it may have run between the last reading, in whichever interpreter, and the last observation.
@@ -253,22 +283,40 @@ impl OsThread {
 
     /// Whether its stack in this interpreter may have changed between the last reading of it and the last observation.
     pub fn may_have_run_in(&self, interpreter: usize) -> bool {
-        self.may_have_run() || !self.read_interpreters.contains(&interpreter)
+        match self.settled {
+            Some(settled) if settled.interpreter == interpreter => false,
+            _ => self.may_have_run() || !self.read_interpreters.contains(&interpreter),
+        }
     }
 
     /// After the last observation it was in no interpreter, or in those that were read.
     pub fn mark_read(&mut self) {
+        if self.settled.is_some() {
+            return;
+        }
         // If it was given a CPU between the two, the next observation sees that the count has moved.
         let runs = self.last.filter(|last| last.off_cpu).and_then(|last| last.runs());
         if self.read_at_runs != runs {
             self.read_interpreters.clear();
         }
         self.read_at_runs = runs;
+        // Of a runnable thread the next observation finds out whether it waits for a CPU.
+        self.settled = self.last.filter(|last| !last.runnable).zip(runs).map(|(last, runs)| Settled {
+            runs,
+            interpreter: 0,
+            wait: last.wait,
+        });
     }
 
     /// Its stack in this interpreter was read after the last observation.
     pub fn mark_read_in(&mut self, interpreter: usize) {
         self.mark_read();
+        let settled = self.settled.as_mut();
+        if settled
+            .is_some_and(|settled| std::mem::replace(&mut settled.interpreter, interpreter) == interpreter)
+        {
+            return;
+        }
         if !self.read_interpreters.contains(&interpreter) {
             self.read_interpreters.push(interpreter);
         }
@@ -277,6 +325,7 @@ impl OsThread {
     /// Its last stacks must not be reused.
     pub fn invalidate(&mut self) {
         self.read_at_runs = None;
+        self.settled = None;
         self.read_interpreters.clear();
     }
 
@@ -339,6 +388,14 @@ impl Observation {
     /// How often it was given a CPU; None where the kernel does not count that.
     fn runs(&self) -> Option<u64> {
         runs(self.stat)
+    }
+
+    /// How long it has been runnable without a CPU since `before`, at which it had none, up to the last time it got one;
+    /// and whether this sampler had displaced it then.
+    fn delay_since(&self, before: Option<Observation>) -> Option<(u64, bool)> {
+        let before = before.filter(|before| before.off_cpu)?;
+        let delay_ns = self.stat?.delay_ns.checked_sub(before.stat?.delay_ns)?;
+        Some((delay_ns, before.runnable && !before.cpu_wait))
     }
 
     /// The time since it was last on a CPU, at most: of the time since `before`, which it began without a CPU, what it

@@ -8,6 +8,10 @@
 //! - `exec_start` in `/proc/PID/task/TID/sched` is the time at which the kernel last charged the thread for its CPU.
 //!   The kernel charges a thread it displaces and begins to charge the sampler at the same moment. Reading it costs
 //!   5 µs, and is done only if the bound does not decide.
+//!
+//! The bound is too high by what interrupts and a hypervisor take of the thread, which the kernel counts nowhere: on a
+//! virtual machine 30 to 100 µs in 10 ms. More than that would always need `sched`. So a higher bound decides as well
+//! while threads hardly wait for anybody but the sampler: `cpu_wait` is then rare, and so is a mistake.
 
 use crate::linux::os::monotonic_ns;
 use crate::linux::proc_file::{number, ProcFile};
@@ -15,6 +19,12 @@ use std::io;
 
 /// What clocks and the parts of a context switch may differ by.
 const SLACK_NS: u64 = 20_000;
+/// What interrupts and a hypervisor may take of a thread between two ticks.
+const INTERRUPTED_NS: u64 = 200_000;
+/// Threads hardly wait for anybody but the sampler if they do so for less than this between two ticks, on average.
+const RARE_DELAY_NS: u64 = 50_000;
+/// The average of delays moves towards a new one by this part of the difference.
+const DELAY_WEIGHT: u64 = 16;
 
 /// The three numbers of schedstat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,12 +42,22 @@ pub struct SchedStat {
 pub struct SamplerStay {
     /// Since then it has been on its CPU, on the monotonic clock.
     pub since_ns: u64,
+    /// How long the stay before this one was when the process had been sampled.
+    last_length_ns: u64,
+    /// How long threads waited for others between two ticks, on average.
+    other_delay_ns: u64,
     sched: ProcFile,
 }
 
 impl Default for SamplerStay {
     fn default() -> SamplerStay {
-        SamplerStay { since_ns: 0, sched: ProcFile::new("/proc/thread-self/sched".into()) }
+        let other_delay_ns = DELAY_WEIGHT * RARE_DELAY_NS;
+        SamplerStay {
+            since_ns: 0,
+            last_length_ns: 0,
+            other_delay_ns,
+            sched: ProcFile::new("/proc/thread-self/sched".into()),
+        }
     }
 }
 
@@ -50,6 +70,22 @@ impl SamplerStay {
     /// So long without a CPU is a thread that it displaced, at most.
     pub fn length_ns(&self) -> u64 {
         monotonic_ns().saturating_sub(self.since_ns).saturating_add(SLACK_NS)
+    }
+
+    /// The process has been sampled.
+    pub fn end_tick(&mut self) {
+        self.last_length_ns = self.length_ns();
+    }
+
+    /// A thread has been runnable without a CPU for so long between two ticks, and was displaced at the first or not.
+    pub fn add_delay(&mut self, delay_ns: u64, displaced: bool) {
+        let other_ns = delay_ns.saturating_sub(if displaced { self.last_length_ns } else { 0 });
+        self.other_delay_ns = (self.other_delay_ns * (DELAY_WEIGHT - 1) + other_ns) / DELAY_WEIGHT;
+    }
+
+    /// A thread that has been without a CPU for no longer than this, at most, was displaced by the sampler.
+    pub fn max_displaced_ns(&self) -> u64 {
+        self.length_ns() + if self.other_delay_ns < RARE_DELAY_NS { INTERRUPTED_NS } else { 0 }
     }
 
     /// Whether the thread with this `sched` file was on a CPU until the sampler came; None if unknown.
@@ -72,6 +108,18 @@ impl SchedStat {
     pub fn read(file: &mut ProcFile) -> io::Result<Option<SchedStat>> {
         Ok(file.read::<128, _>(parse_schedstat)?.flatten())
     }
+
+    /// The same; the outer None if the run count is `runs`, which takes less time than the three numbers.
+    ///
+    /// # Errors
+    /// Those of `ProcFile::read`.
+    pub fn read_unless(file: &mut ProcFile, runs: u64) -> io::Result<Option<Option<SchedStat>>> {
+        let parse = |bytes: &[u8]| match ends_with_number(bytes, runs) {
+            true => None,
+            false => Some(parse_schedstat(bytes)),
+        };
+        Ok(file.read::<128, _>(parse)?.unwrap_or(Some(None)))
+    }
 }
 
 /// Whether the kernel gives the figures for a thread. They are absent from kernels built without CONFIG_SCHED_INFO
@@ -87,6 +135,21 @@ pub fn has_figures(pid: i32, tid: i32) -> io::Result<bool> {
 
 fn exec_start_ns(sched: &mut ProcFile) -> io::Result<Option<u64>> {
     Ok(sched.read::<512, _>(parse_exec_start)?.flatten())
+}
+
+/// Whether the last word of a line is this number.
+fn ends_with_number(line: &[u8], number: u64) -> bool {
+    let mut rest = number;
+    for &byte in line.strip_suffix(b"\n").unwrap_or(line).iter().rev() {
+        if byte == b' ' {
+            return rest == 0;
+        }
+        if u64::from(byte) != u64::from(b'0') + rest % 10 {
+            return false;
+        }
+        rest /= 10;
+    }
+    false
 }
 
 fn parse_schedstat(bytes: &[u8]) -> Option<SchedStat> {
@@ -120,6 +183,38 @@ mod tests {
             [&b""[..], b"se.exec_start : 5", b"se.exec_start : 5.12"].map(parse_exec_start),
             [None; 3]
         );
+    }
+
+    #[test]
+    fn the_last_number_is_compared_without_the_others() {
+        let same = |line: &[u8], number| ends_with_number(line, number);
+        assert!(
+            same(b"626635479 0 182\n", 182)
+                && same(b"1 0 7", 7)
+                && same(b"1 0 18446744073709551615\n", u64::MAX)
+        );
+        for other in [0, 2, 82, 181, 183, 1820, 1182, u64::MAX] {
+            assert!(!same(b"626635479 0 182\n", other), "{other}");
+        }
+        assert!(!same(b"", 0) && !same(b"182", 182) && !same(b"1 0 x\n", 0) && !same(b"1 0 \n", 1));
+    }
+
+    #[test]
+    fn interrupts_are_allowed_for_while_threads_hardly_wait_for_others() {
+        let mut stay = SamplerStay { last_length_ns: 200_000, ..SamplerStay::default() };
+        stay.begin();
+        let allows = |stay: &SamplerStay| stay.max_displaced_ns() >= stay.length_ns() + INTERRUPTED_NS / 2;
+        assert!(!allows(&stay));
+        (0..100).for_each(|_| stay.add_delay(200_000 + RARE_DELAY_NS / 2, true));
+        assert!(allows(&stay));
+        stay.add_delay(3_000_000, true);
+        assert!(!allows(&stay));
+        (0..100).for_each(|_| stay.add_delay(200_000 + 2 * RARE_DELAY_NS, true));
+        assert!(!allows(&stay));
+        (0..100).for_each(|_| stay.add_delay(0, true));
+        assert!(allows(&stay));
+        (0..100).for_each(|_| stay.add_delay(200_000, false));
+        assert!(!allows(&stay));
     }
 
     #[test]

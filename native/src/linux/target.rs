@@ -2,7 +2,7 @@
 
 use crate::linux::memory::{Memory, RemoteMemory};
 use crate::linux::os::clock_ns;
-use crate::linux::proc_file::unless_exhausted;
+use crate::linux::proc_file::{unless_exhausted, ProcFile};
 use crate::linux::threads::list_tids;
 use std::fs::File;
 use std::io;
@@ -45,7 +45,6 @@ struct Image {
 struct Stat {
     state: u8,
     threads: u64,
-    cpu: Option<usize>,
     image: Image,
 }
 
@@ -152,10 +151,23 @@ pub fn tracer_of(tid: i32) -> io::Result<Option<i32>> {
     Ok(tracer.filter(|&tracer| tracer != 0))
 }
 
-/// The CPU that a thread is on or was on last.
-pub fn last_cpu(pid: i32, tid: i32) -> Option<usize> {
-    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    parse_stat(&stat)?.cpu
+/// Tells the CPU that a thread is on or was on last. The file of the thread that was asked about last stays open.
+#[derive(Debug, Default)]
+pub struct LastCpu {
+    stat: Option<(i32, ProcFile)>,
+}
+
+impl LastCpu {
+    /// None if unknown.
+    pub fn read(&mut self, pid: i32, tid: i32) -> Option<usize> {
+        let mut stat = match self.stat.take() {
+            Some((known, stat)) if known == tid => stat,
+            _ => ProcFile::new(format!("/proc/{pid}/task/{tid}/stat")),
+        };
+        let cpu = stat.read::<1024, _>(parse_cpu).ok()??;
+        self.stat = Some((tid, stat));
+        cpu
+    }
 }
 
 /// Whether an error of a file of a process says that there is no such process.
@@ -171,16 +183,24 @@ fn read_stat(file: &File) -> io::Result<Stat> {
 
 /// Fields by their number in proc_pid_stat(5).
 fn parse_stat(bytes: &[u8]) -> Option<Stat> {
-    // The command name (field 2) may hold spaces, parentheses and any bytes: count from its last `)`.
-    let rest = bytes.get(bytes.iter().rposition(|&b| b == b')')? + 2..)?;
-    let fields: Vec<&str> = std::str::from_utf8(rest).ok()?.split_ascii_whitespace().collect();
+    let fields: Vec<&str> = fields(bytes)?.collect();
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
         state: thread_state(bytes)?,
         threads: number(20)?,
-        cpu: number(39).and_then(|cpu| usize::try_from(cpu).ok()),
         image: Image { start_ticks: number(22)?, code_address: number(26)?, stack_address: number(28)? },
     })
+}
+
+fn parse_cpu(bytes: &[u8]) -> Option<usize> {
+    fields(bytes)?.nth(39 - 3)?.parse().ok()
+}
+
+/// The fields from the third on. The command name (field 2) may hold spaces, parentheses and any bytes: they are counted
+/// from its last `)`.
+fn fields(bytes: &[u8]) -> Option<std::str::SplitAsciiWhitespace<'_>> {
+    let rest = bytes.get(bytes.iter().rposition(|&b| b == b')')? + 2..)?;
+    Some(std::str::from_utf8(rest).ok()?.split_ascii_whitespace())
 }
 
 /// The state letter (field 3) of a stat file's bytes.
@@ -203,8 +223,9 @@ mod tests {
     fn stat_is_read_by_field_whatever_the_command_is_called() {
         let stat = parse_stat(line("R", 3).as_bytes()).unwrap();
         let image = Image { start_ticks: 900, code_address: 4096, stack_address: 140_000 };
-        assert_eq!(stat, Stat { state: b'R', threads: 3, cpu: Some(1), image });
-        assert_eq!(parse_stat(b"7 (x"), None);
+        assert_eq!(stat, Stat { state: b'R', threads: 3, image });
+        assert_eq!(parse_cpu(line("R", 3).as_bytes()), Some(1));
+        assert_eq!((parse_stat(b"7 (x"), parse_cpu(b"7 (x) R 1")), (None, None));
         assert_eq!(parse_stat(b"7 (x) R 1 2"), None);
     }
 
@@ -228,6 +249,17 @@ mod tests {
         assert!(target.cpu_ns().unwrap() > 0);
         assert_eq!(tracer_of(target.pid).unwrap(), None);
         assert_eq!(living_thread(target.pid), Some(target.pid));
+    }
+
+    #[test]
+    fn the_cpu_of_a_thread_is_known_while_it_lives() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let (pid, mut last_cpu) = (child.id() as i32, LastCpu::default());
+        assert!(last_cpu.read(pid, pid).is_some() && last_cpu.read(pid, pid).is_some());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((last_cpu.read(pid, pid), last_cpu.stat.is_none()), (None, true));
     }
 
     #[test]

@@ -6,9 +6,10 @@ use crate::linux::os_thread::{Activity, OsThread, Recheck, Visible};
 use crate::linux::proc_file::unless_exhausted;
 use crate::linux::run_queue::{has_figures, SamplerStay};
 use crate::linux::sched_priority::{self, TemporaryPriority};
-use crate::linux::system_call::{has_system_calls, Wait};
+use crate::linux::system_call::has_system_calls;
 use crate::linux::target::living_thread;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -34,11 +35,13 @@ pub struct Threads {
     listed_link_count: u64,
     /// The last observation failed: threads may have come and gone since the one before.
     incomplete: bool,
-    by_tid: HashMap<i32, OsThread>,
+    by_tid: BTreeMap<i32, OsThread>,
     memory: RemoteMemory,
     pub visible: Visible,
     /// At the last observation a thread that has not run turned out to wait for a CPU.
     pub began_cpu_wait: bool,
+    /// The last observation found every thread settled.
+    all_settled: bool,
     pub stay: SamplerStay,
     /// Since when a preempted thread may be without its CPU because of this sampler; its reader takes the value.
     pub observed_at: Option<Instant>,
@@ -52,7 +55,7 @@ pub struct Threads {
     /// While a displaced thread may go on.
     lowered: Option<TemporaryPriority>,
     /// Where the target has another pid namespace: our thread ids by the ids in that namespace.
-    inner_tids: Option<HashMap<i32, i32>>,
+    inner_tids: Option<FxHashMap<i32, i32>>,
 }
 
 impl Threads {
@@ -60,19 +63,20 @@ impl Threads {
     /// If there is no such process, or this process is out of descriptors.
     pub fn new(pid: i32) -> io::Result<Threads> {
         let task_dir = File::open(format!("/proc/{pid}/task"))?;
-        let inner_tids = has_other_namespace(pid).then(HashMap::new);
+        let inner_tids = has_other_namespace(pid).then(FxHashMap::default);
         Ok(Threads {
             pid,
             task_dir,
             listed_link_count: 0,
             incomplete: false,
-            by_tid: HashMap::new(),
+            by_tid: BTreeMap::new(),
             memory: RemoteMemory::new(pid),
             visible: Visible {
                 cpu_waits: has_figures(pid, pid)?,
                 system_calls: has_system_calls(pid, living_thread(pid).unwrap_or(pid))?,
             },
             began_cpu_wait: false,
+            all_settled: false,
             stay: SamplerStay::default(),
             observed_at: None,
             observed_cpu_ns: 0,
@@ -152,13 +156,16 @@ impl Threads {
     fn observe_all(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<bool> {
         let was_incomplete = std::mem::replace(&mut self.incomplete, true);
         let (mut ran, mut gone) = (false, self.by_tid.is_empty() || was_incomplete);
-        self.began_cpu_wait = false;
+        (self.began_cpu_wait, self.all_settled) = (false, false);
+        let mut settled = true;
         for (n, thread) in self.by_tid.values_mut().enumerate() {
             if n % THREADS_PER_CALL == THREADS_PER_CALL - 1 {
                 meanwhile();
             }
-            match thread.observe(&mut self.stay)? {
-                Activity::OffCpu => {}
+            let activity = thread.observe(&mut self.stay)?;
+            settled &= activity == Activity::Settled;
+            match activity {
+                Activity::Settled | Activity::OffCpu => {}
                 Activity::BeganCpuWait => self.began_cpu_wait = true,
                 Activity::Ran => ran = true,
                 Activity::Exited => gone = true,
@@ -167,6 +174,7 @@ impl Threads {
         // Only a thread that runs makes others. As many threads as before are the same ones if none has ended.
         let links = if ran || gone { self.task_dir.metadata()?.nlink() } else { self.listed_link_count };
         let changed = gone || links != self.listed_link_count;
+        self.all_settled = settled && !changed;
         if changed {
             self.relist(meanwhile)?;
             self.listed_link_count = links;
@@ -183,7 +191,7 @@ impl Threads {
 
     fn relist(&mut self, meanwhile: &mut dyn FnMut()) -> io::Result<()> {
         let tids = list_tids(self.pid)?;
-        let listed: HashSet<i32> = tids.iter().copied().collect();
+        let listed: FxHashSet<i32> = tids.iter().copied().collect();
         self.by_tid.retain(|tid, _| listed.contains(tid));
         for (n, &tid) in tids.iter().enumerate() {
             if n % THREADS_PER_CALL == THREADS_PER_CALL - 1 {
@@ -196,7 +204,7 @@ impl Threads {
         }
         if let Some(inner_tids) = &mut self.inner_tids {
             inner_tids.retain(|_, tid| self.by_tid.contains_key(tid));
-            let mapped: HashSet<i32> = inner_tids.values().copied().collect();
+            let mapped: FxHashSet<i32> = inner_tids.values().copied().collect();
             for &tid in self.by_tid.keys().filter(|tid| !mapped.contains(tid)) {
                 inner_tids.insert(inner_tid(self.pid, tid)?.unwrap_or(tid), tid);
             }
@@ -237,19 +245,9 @@ impl Threads {
         self.by_tid.contains_key(&tid).then_some(tid)
     }
 
-    /// Whether a thread works, or would if it had a CPU; None if that is not known.
-    pub fn busy(&self, tid: i32) -> Option<bool> {
-        self.by_tid.get(&tid)?.busy()
-    }
-
-    /// Whether a thread was runnable and had no CPU, though this sampler did not take it; false if unknown.
-    pub fn waits_for_cpu(&self, tid: i32) -> bool {
-        self.by_tid.get(&tid).is_some_and(OsThread::waits_for_cpu)
-    }
-
-    /// What a thread slept for, if it did and this is visible.
-    pub fn wait(&self, tid: i32) -> Option<Wait> {
-        self.by_tid.get(&tid)?.wait()
+    /// A thread, if it is one of these.
+    pub fn get(&self, tid: i32) -> Option<&OsThread> {
+        self.by_tid.get(&tid)
     }
 
     /// Was on no CPU at the last observation.
@@ -292,12 +290,16 @@ impl Threads {
 
     /// A thread that was preempted at work.
     pub fn preempted_thread(&self) -> Option<i32> {
+        if self.all_settled {
+            return None;
+        }
         self.by_tid.iter().find(|(_, thread)| thread.is_preempted()).map(|(&tid, _)| tid)
     }
 
     /// Whether no thread at all has run between the last reading of them all and the last observation.
     pub fn none_ran(&self) -> bool {
-        !self.by_tid.is_empty() && self.by_tid.values().all(|thread| !thread.may_have_run())
+        self.all_settled
+            || (!self.by_tid.is_empty() && self.by_tid.values().all(|thread| !thread.may_have_run()))
     }
 
     /// The stack of this thread in an interpreter was read after the last observation.
@@ -307,18 +309,20 @@ impl Threads {
 
     /// All other threads were read completely after the last observation.
     pub fn mark_read_except(&mut self, tids: &[i32]) {
-        let tids: HashSet<i32> = tids.iter().copied().collect();
+        let tids: FxHashSet<i32> = tids.iter().copied().collect();
         let others = self.by_tid.iter_mut().filter(|(tid, _)| !tids.contains(tid));
         others.for_each(|(_, thread)| thread.mark_read());
     }
 
     /// The last stacks of this thread must not be reused.
     pub fn invalidate(&mut self, tid: i32) {
+        self.all_settled = false;
         self.by_tid.get_mut(&tid).into_iter().for_each(OsThread::invalidate);
     }
 
     /// No last stack may be reused.
     pub fn invalidate_all(&mut self) {
+        self.all_settled = false;
         self.by_tid.values_mut().for_each(OsThread::invalidate);
     }
 
@@ -412,7 +416,7 @@ mod tests {
         assert_eq!(threads.resolve(Some(1), pthread), Some(tid));
         assert_eq!(threads.resolve(Some(1), 0), None);
         assert_eq!(threads.resolve(None, 0), None);
-        assert_eq!(threads.busy(tid), Some(true));
+        assert_eq!(threads.get(tid).and_then(OsThread::busy), Some(true));
         assert!(threads.tids_on_cpu().contains(&tid));
         assert!(!threads.none_ran() && threads.are_all_off_cpu(None) == Some(false));
         assert_eq!(threads.are_all_off_cpu(Some(Instant::now())), None);
@@ -421,7 +425,7 @@ mod tests {
     #[test]
     fn threads_of_a_foreign_namespace_go_by_the_ids_that_the_target_uses() {
         let mut threads = Threads::new(std::process::id() as i32).unwrap();
-        threads.inner_tids = Some(HashMap::new());
+        threads.inner_tids = Some(FxHashMap::default());
         threads.observe().unwrap();
         let (tid, _) = here();
         assert_eq!(threads.resolve(inner_tid(threads.pid, tid).unwrap(), 0), Some(tid));

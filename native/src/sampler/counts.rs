@@ -3,7 +3,7 @@
 use crate::linux::system_call::Wait;
 use crate::stacks::stack_interner::StackId;
 use crate::stacks::states::THREAD_STATE_COUNT;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ pub type StateCounts = [u64; THREAD_STATE_COUNT];
 /// Samples by thread, stack and state.
 #[derive(Debug)]
 pub struct Counts {
-    rows: HashMap<(ThreadLabel, StackId), StateCounts>,
+    rows: FxHashMap<(ThreadLabel, StackId), StateCounts>,
     max_rows: usize,
     total: u64,
     /// Samples counted under `(other)`.
@@ -116,14 +116,14 @@ pub struct Counts {
 
 impl Counts {
     pub fn new(max_rows: usize) -> Counts {
-        Counts { rows: HashMap::new(), max_rows, total: 0, other: 0 }
+        Counts { rows: FxHashMap::default(), max_rows, total: 0, other: 0 }
     }
 
     /// Counts one sample. A new stack beyond the limit is counted under `(other)`.
     pub fn add(&mut self, sample: &Sample) {
         self.total += 1;
         let mut key = (sample.label.clone(), sample.stack);
-        if !self.rows.contains_key(&key) && self.rows.len() >= self.max_rows {
+        if self.rows.len() >= self.max_rows && !self.rows.contains_key(&key) {
             key.1 = StackId::OTHER;
         }
         self.other += u64::from(key.1 == StackId::OTHER);

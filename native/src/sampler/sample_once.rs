@@ -5,7 +5,8 @@ use crate::asyncio::task_reader::TaskReader;
 use crate::cpython::thread_names::ThreadNames;
 use crate::linux::cpu_affinity;
 use crate::linux::os::thread_cpu_ns;
-use crate::linux::target::{last_cpu, Presence, Target};
+use crate::linux::os_thread::OsThread;
+use crate::linux::target::{LastCpu, Presence, Target};
 use crate::linux::threads::Threads;
 use crate::ptrace::gil_stop::{ConsistentReader, StopScope};
 use crate::ptrace::ptrace_stop::{StopLimits, StopStats, Stopper};
@@ -46,6 +47,7 @@ pub struct ProcessSampler {
     pub tasks: Option<TaskReader>,
     /// The CPU on which the process last worked. A sampler that waits for the next tick there need not stop it.
     pub cpu: Option<usize>,
+    last_cpu: LastCpu,
 }
 
 /// The samples of the last successful tick.
@@ -85,6 +87,7 @@ impl ProcessSampler {
             names,
             tasks: None,
             cpu: None,
+            last_cpu: LastCpu::default(),
         })
     }
 
@@ -236,10 +239,11 @@ impl ProcessSampler {
     /// The stops since the last call; call it at the end of a tick. A preempted thread that waits for the CPU of the
     /// tick counts as stopped since it was observed.
     pub fn take_stops(&mut self) -> StopStats {
+        self.threads.stay.end_tick();
         let stops = std::mem::take(&mut self.stopper.stops);
         let napped_cpu_ns = self.stopper.napped_cpu_ns.take();
         if let Some(tid) = self.stopper.last_stopped_tid.take() {
-            self.cpu = last_cpu(self.target.pid, tid).filter(|_| !self.threads.observes_slowly());
+            self.cpu = self.last_cpu.read(self.target.pid, tid).filter(|_| !self.threads.observes_slowly());
         }
         // A process that is stopped anyway is not observed.
         let observed_at = self.threads.observed_at.take();
@@ -251,7 +255,7 @@ impl ProcessSampler {
         };
         let here = cpu_affinity::current_cpu();
         if self.cpu != here {
-            self.cpu = last_cpu(self.target.pid, tid);
+            self.cpu = self.last_cpu.read(self.target.pid, tid);
         }
         if self.cpu != here {
             return stops;
@@ -341,9 +345,10 @@ impl ProcessSampler {
             _ if tid == Some(self.target.pid) => ThreadLabel::Main,
             _ => ThreadLabel::Other,
         };
-        let busy = tid.and_then(|tid| self.threads.busy(tid));
-        let waits_for_cpu = tid.is_some_and(|tid| self.threads.waits_for_cpu(tid));
-        let wait = State::of_wait(tid.and_then(|tid| self.threads.wait(tid)), gils);
+        let known = tid.and_then(|tid| self.threads.get(tid));
+        let waits_for_cpu = known.is_some_and(OsThread::waits_for_cpu);
+        let wait = State::of_wait(known.and_then(OsThread::wait), gils);
+        let busy = known.and_then(OsThread::busy);
         let state = State::decide(thread.owns_gil, waits_for_cpu, wait, busy, thread.active);
         let stack = if thread.failed {
             interner.unread_stack(self.last.stack(thread.thread_id))
@@ -358,7 +363,7 @@ impl LastSample {
     /// No thread has run since, and some of them have waited for a CPU all the time.
     fn mark_cpu_waits(&mut self, threads: &Threads) {
         for (sample, tid) in self.samples.iter_mut().zip(&self.tids) {
-            if tid.is_some_and(|tid| threads.waits_for_cpu(tid)) {
+            if tid.and_then(|tid| threads.get(tid)).is_some_and(OsThread::waits_for_cpu) {
                 sample.state = State::CpuWait;
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::linux::memory_pool::{MemoryAccount, MemoryPool};
 use crate::stacks::frame_text::{Call, NO_FRAMES, TRUNCATED};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub struct StackInterner {
 /// Items and their ids, both ways. The id of a dropped item is reused.
 #[derive(Debug)]
 struct IdTable<T: ?Sized> {
-    ids: HashMap<Arc<T>, u32>,
+    ids: FxHashMap<Arc<T>, u32>,
     items: Vec<Option<Arc<T>>>,
     free: Vec<u32>,
 }
@@ -275,7 +275,7 @@ where
 
 impl<T: ?Sized> Default for IdTable<T> {
     fn default() -> IdTable<T> {
-        IdTable { ids: HashMap::new(), items: Vec::new(), free: Vec::new() }
+        IdTable { ids: FxHashMap::default(), items: Vec::new(), free: Vec::new() }
     }
 }
 

@@ -1,11 +1,11 @@
 //! The cached state of an interpreter's threads, from one reading to the next.
 
 use super::{Interpreter, Thread, ThreadReading, MAX_ALL_REMEMBERED};
-use crate::cpython::by_address::ByAddress;
 use crate::cpython::cpython_layout::{Layout, NativeId};
 use crate::cpython::native_ids::{self, NativeIds};
 use crate::cpython::thread_states::ThreadStates;
 use crate::linux::memory::{word, Memory};
+use rustc_hash::FxHashMap;
 
 impl Interpreter {
     /// Brings the threads into the order of the states: keeps existing ones, adds new ones.
@@ -15,7 +15,7 @@ impl Interpreter {
         if same {
             return;
         }
-        let mut before: ByAddress<Thread> =
+        let mut before: FxHashMap<usize, Thread> =
             self.threads.drain(..).map(|thread| (thread.address, thread)).collect();
         self.threads.extend(states.iter().map(|(address, _)| {
             before.remove(&address).unwrap_or_else(|| Thread { address, ..Thread::default() })

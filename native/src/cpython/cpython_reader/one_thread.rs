@@ -1,12 +1,12 @@
 //! A reading of one thread by itself, as free-threaded builds need it.
 
 use super::{cut_middle, slow, CpythonReader, Interpreter, Thread};
-use crate::cpython::by_address::ByAddress;
 use crate::cpython::frames::WalkError;
 use crate::linux::bounded_memory::BoundedMemory;
 use crate::linux::memory::{word, Memory};
 use crate::stacks::stack_interner::StackInterner;
 use crate::stacks::stack_reader::{Failure, ThreadStack};
+use rustc_hash::FxHashMap;
 
 impl<M: Memory> CpythonReader<M> {
     /// Reads a thread that the last reading of all found.
@@ -60,7 +60,7 @@ impl<M: Memory> CpythonReader<M> {
 }
 
 fn find(
-    interpreters: &mut ByAddress<Interpreter>,
+    interpreters: &mut FxHashMap<usize, Interpreter>,
     interpreter: usize,
     thread_id: u64,
 ) -> Option<&mut Thread> {

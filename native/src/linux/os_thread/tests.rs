@@ -13,6 +13,10 @@ fn observation(
     Observation::new(letter, Some(stat), ContextSwitches { voluntary, involuntary }, before)
 }
 
+fn see(thread: &mut OsThread, observation: Observation) {
+    (thread.last, thread.settled) = (Some(observation), None);
+}
+
 #[test]
 fn a_thread_is_still_if_it_gave_up_every_cpu_it_got() {
     let asleep = observation(b'S', 7, 5, 2, None);
@@ -55,9 +59,23 @@ fn the_time_off_the_cpu_is_bounded_by_what_was_not_spent_on_it_and_not_waited_fo
 }
 
 #[test]
+fn the_delay_between_two_observations_is_known_of_a_thread_without_a_cpu() {
+    let at = |delay_ns| Observation {
+        stat: Some(SchedStat { delay_ns, runs: 7, ..SchedStat::default() }),
+        ..observation(b'R', 7, 5, 2, None)
+    };
+    let (before, now) = (at(1_000), at(1_300));
+    assert_eq!(now.delay_since(Some(before)), Some((300, true)));
+    assert_eq!(now.delay_since(Some(Observation { cpu_wait: true, ..before })), Some((300, false)));
+    assert_eq!(now.delay_since(Some(Observation { runnable: false, ..before })), Some((300, false)));
+    assert_eq!(now.delay_since(Some(Observation { off_cpu: false, ..before })), None);
+    assert_eq!((now.delay_since(None), before.delay_since(Some(now))), (None, None));
+}
+
+#[test]
 fn our_own_stop_is_not_taken_for_a_wait() {
     let mut thread = OsThread::new(0, 0, VISIBLE);
-    thread.last = Some(observation(b'R', 8, 5, 2, None));
+    see(&mut thread, observation(b'R', 8, 5, 2, None));
     thread.mark_stopped();
     assert!(observation(b'R', 8, 6, 2, thread.last).busy);
 }
@@ -65,7 +83,7 @@ fn our_own_stop_is_not_taken_for_a_wait() {
 #[test]
 fn where_runs_are_not_counted_nothing_is_known_to_be_still() {
     let mut thread = OsThread::new(0, 0, VISIBLE);
-    thread.last = Some(Observation::new(b'S', None, ContextSwitches::default(), None));
+    see(&mut thread, Observation::new(b'S', None, ContextSwitches::default(), None));
     thread.mark_read();
     assert!(thread.may_have_run() && !thread.is_off_cpu() && !thread.is_on_cpu());
     assert_eq!(thread.recheck(), Recheck::OnCpu);
@@ -75,16 +93,16 @@ fn where_runs_are_not_counted_nothing_is_known_to_be_still() {
 fn a_stack_is_good_until_the_thread_is_given_a_cpu() {
     let mut thread = OsThread::new(0, 0, VISIBLE);
     assert!(thread.may_have_run());
-    thread.last = Some(observation(b'S', 7, 5, 2, None));
+    see(&mut thread, observation(b'S', 7, 5, 2, None));
     assert!(thread.may_have_run());
     thread.mark_read();
     assert!(!thread.may_have_run());
-    thread.last = Some(observation(b'S', 8, 6, 2, None));
+    see(&mut thread, observation(b'S', 8, 6, 2, None));
     assert!(thread.may_have_run());
     thread.mark_read();
     thread.invalidate();
     assert!(thread.may_have_run());
-    thread.last = Some(observation(b'R', 9, 6, 2, None));
+    see(&mut thread, observation(b'R', 9, 6, 2, None));
     thread.mark_read();
     assert!(thread.may_have_run());
 }
@@ -93,12 +111,12 @@ fn a_stack_is_good_until_the_thread_is_given_a_cpu() {
 fn a_stack_that_was_read_in_one_interpreter_is_not_known_in_another() {
     let mut thread = OsThread::new(0, 0, VISIBLE);
     let ran_in = |thread: &OsThread| [1, 2].map(|interpreter| thread.may_have_run_in(interpreter));
-    thread.last = Some(observation(b'S', 7, 5, 2, None));
+    see(&mut thread, observation(b'S', 7, 5, 2, None));
     thread.mark_read_in(1);
     assert_eq!(ran_in(&thread), [false, true]);
     thread.mark_read_in(2);
     assert_eq!(ran_in(&thread), [false, false]);
-    thread.last = Some(observation(b'S', 8, 6, 2, None));
+    see(&mut thread, observation(b'S', 8, 6, 2, None));
     thread.mark_read_in(2);
     assert_eq!(ran_in(&thread), [true, false]);
     assert!(!thread.may_have_run());
@@ -141,8 +159,15 @@ fn a_thread_that_sleeps_again_is_seen_without_its_status() {
     thread.status = ProcFile::new("/proc/0/status".into());
     assert_eq!(thread.observe(&mut stay).unwrap(), Activity::Ran);
     assert_eq!((thread.is_off_cpu(), thread.busy(), thread.wait()), (true, Some(false), first.wait));
+    assert_eq!(thread.observe(&mut stay).unwrap(), Activity::OffCpu);
+    thread.mark_read();
+    assert_eq!(thread.observe(&mut stay).unwrap(), Activity::Settled);
+    thread.invalidate();
+    assert_eq!(thread.observe(&mut stay).unwrap(), Activity::OffCpu);
+    thread.mark_read();
     drop(go_on);
     waiting.join().unwrap();
+    assert_ne!(thread.observe(&mut stay).unwrap(), Activity::Settled);
 }
 
 #[test]
