@@ -2,8 +2,11 @@
 
     python -m bench.sampler [--seconds 5] [--repeats 5] [--pairs 10]
                              [--only cpu,lost,tasks,idle,gap,latency,many]
+    python -m bench.sampler --only cpu --baseline PYTHON
 
-py-spy runs in blocking mode at the same rate.
+py-spy runs in blocking mode at the same rate. With --baseline `cpu` compares with another build of
+sidelight_native, that of another Python environment, each time in a new process and in random order, and that
+build with itself.
 
 cpu      CPU microseconds of the sampler per tick. For py-spy it is the difference of a long and a short
          run, which excludes attaching. For Sidelight it comes from the batches, which read the sampling
@@ -25,6 +28,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -46,6 +50,16 @@ RATE = 100
 PY_SPY = Path(sysconfig.get_path("scripts")) / "py-spy"
 TARGETS = Path(__file__).with_name("sampler_targets.py")
 SHORT_SECONDS = 1
+ONE_BATCH = """
+import sys, time, sidelight_native
+engine = sidelight_native.Engine()
+session = engine.attach(int(sys.argv[1]), rate_hz=float(sys.argv[2]))
+time.sleep(0.5)
+session.take()
+time.sleep(float(sys.argv[3]))
+batch = session.stop()
+print(batch.sampler_cpu_ns / 1000 / batch.attempts)
+"""
 TASKS_RATE = 20
 TASKS_READ = 64
 # A sidecar's default.
@@ -165,7 +179,7 @@ def cpu(options: argparse.Namespace) -> None:
         with target(*kind) as process:
             compare_cpu(name, process.pid, options, asked)
     with service("aiohttp_asyncio", options.python) as (pid, url):
-        rounds = options.repeats * (2 * options.seconds + 2 * SHORT_SECONDS + 3)
+        rounds = options.repeats * (3 * options.seconds + 2 * SHORT_SECONDS + 6)
         requests = load(url, 150, rounds)
         try:
             time.sleep(1)
@@ -176,12 +190,39 @@ def cpu(options: argparse.Namespace) -> None:
 
 
 def compare_cpu(name: str, pid: int, options: argparse.Namespace, asked: float) -> None:
+    if options.baseline:
+        compare_builds(name, pid, options)
+        return
     theirs, ours = [], []
     for _ in range(options.repeats):
         theirs.append(py_spy_us_per_tick(pid, options.seconds))
         batch = own(pid, options.seconds)
         ours.append(batch.sampler_cpu_ns / 1000 / batch.attempts)
     show(name, theirs, ours, asked)
+
+
+def compare_builds(name: str, pid: int, options: argparse.Namespace) -> None:
+    """Print medians of both builds, and ratios of measurements of one round with 95 % intervals."""
+    pythons = {"before": options.baseline, "again": options.baseline, "since": sys.executable}
+    costs: dict[str, list[float]] = {which: [] for which in pythons}
+    for _ in range(options.repeats):
+        for which in random.sample(list(pythons), len(pythons)):
+            command = [pythons[which], "-c", ONE_BATCH, str(pid), str(RATE), str(options.seconds)]
+            costs[which].append(float(subprocess.check_output(command, text=True)))
+    before, since = statistics.median(costs["before"]), statistics.median(costs["since"])
+    print(
+        f"{name:34} before {before:7.1f}  since {since:7.1f} us  "
+        f"ratio {show_ratio(costs['before'], costs['since'])}, "
+        f"same build {show_ratio(costs['before'], costs['again'])}",
+        flush=True,
+    )
+
+
+def show_ratio(one: list[float], two: list[float]) -> str:
+    """Return the median ratio with an interval by bootstrap."""
+    ratios = [b / a for a, b in zip(one, two, strict=True)]
+    medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return f"{statistics.median(ratios):.2f} [{medians[50]:.2f}-{medians[1949]:.2f}]"
 
 
 def lost(options: argparse.Namespace) -> None:
@@ -361,6 +402,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=10)
     parser.add_argument("--latency-seconds", type=float, default=7.0)
     parser.add_argument("--python", default=sys.executable, help="the interpreter of the targets")
+    parser.add_argument("--baseline", help="a Python with another build of sidelight_native")
     parser.add_argument("--only", default="cpu,lost,tasks,idle,gap,latency,many")
     options = parser.parse_args()
     sections = {

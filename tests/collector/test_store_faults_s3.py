@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -13,7 +14,7 @@ import pytest
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreUnavailable
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreRefused, StoreUnavailable
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
 from tests.collector.simulation import World, played
@@ -115,14 +116,9 @@ LISTING = """<?xml version="1.0" encoding="UTF-8"?>
 ERROR = "<Error><Code>InternalError</Code><Message>later</Message></Error>"
 
 
-@pytest.mark.parametrize("namespace", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
-def test_listings_of_servers_are_understood_and_cut_or_failed_ones_are_asked_for_again(
-    namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    listing = LISTING.format(namespace=namespace)
-    answers = [listing[:300], ERROR, listing]
+@contextmanager
+def listing_store(answers: list[str]) -> Iterator[S3Store]:
+    """Serve these answers, which are removed, one after the other."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -134,13 +130,39 @@ def test_listings_of_servers_are_understood_and_cut_or_failed_ones_are_asked_for
 
         def log_message(self, *_: object) -> None: ...
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with pytest.MonkeyPatch.context() as patch, ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        patch.setenv("AWS_ACCESS_KEY_ID", "a")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "b")
         Thread(target=server.serve_forever, daemon=True).start()
-        store = S3Store("b", "p", endpoint=f"http://127.0.0.1:{server.server_port}")
+        yield S3Store("b", "p", endpoint=f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+
+
+@pytest.mark.parametrize("namespace", ["", ' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'])
+def test_listings_of_servers_are_understood_and_cut_or_failed_ones_are_asked_for_again(
+    namespace: str,
+) -> None:
+    listing = LISTING.format(namespace=namespace)
+    answers = [listing[:300], ERROR, listing]
+    with listing_store(answers) as store:
         at = datetime(2026, 11, 28, 3, 51, 37, tzinfo=UTC).timestamp()
         assert list(store.list("v1/")) == [
             ObjectEntry("v1/l0/a+b/samples.parquet", 42, at, '"0a"'),
             ObjectEntry("v1/l0/c", 7, at, None),
         ]
-        assert answers == []
-        server.shutdown()
+    assert answers == []
+
+
+@pytest.mark.parametrize(
+    ("old", "problem"),
+    [
+        ("<Size>42</Size>", "has an object without 'Size'"),
+        ("<Key>p/v1/l0/c</Key>", "has an object without 'Key'"),
+        ("<LastModified>2026-11-28T03:51:37+00:00</LastModified>", "has an object without 'LastModified'"),
+    ],
+)
+def test_a_listing_that_no_s3_server_gives_is_refused(old: str, problem: str) -> None:
+    listing = LISTING.format(namespace="")
+    assert old in listing
+    with listing_store([listing.replace(old, "")]) as store, pytest.raises(StoreRefused, match=problem):
+        list(store.list("v1/"))

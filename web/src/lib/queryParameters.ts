@@ -34,6 +34,9 @@ export function sampleFilterParameters(place: Place): Record<string, string> {
   };
 }
 
+/** Whether some stacks are left out. */
+export const hasSampleFilter = (place: Place): boolean => Object.values(sampleFilterParameters(place)).some((value) => value !== "");
+
 /** The parameters of a call tree: how frames are distinguished, how many nodes, and whether states are included. */
 export const treeParameters = ({ by, nodes, colour, type, endpoints, t }: Place): Record<string, string> =>
   ({ ...(endpoints ? { group_by: "endpoint" } : {}), lines: by === "line" ? "1" : "0", nodes, states: (colour === "state" || /(^|\*)state:/.test(t)) && hasStateColours(type) ? "1" : "" });

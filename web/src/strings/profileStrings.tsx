@@ -280,7 +280,8 @@ export const filterGroupHint = (name: Printable) => `Show ${name} alone`;
 export const showPackage = "Keep stacks containing it";
 export const needsWall = "Only wall time has states.";
 export const selfTimeShares = "Shares are of self time.";
-export const noTransformedTimeline = "Shares are of self time. Transformed profiles have no timeline.";
+export const noTransformedTimeline = "Shares are of self time. Filtered and transformed profiles have no timeline.";
+export const timelineOfAllStacks = "The timeline and the shares are of all stacks. The graphs are of those that the filter keeps.";
 export const stackedTimeline = (label: string) => `Time by ${label}, stacked`;
 export const stateNames = {
   gil: "Holding the GIL",

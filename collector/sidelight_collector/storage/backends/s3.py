@@ -252,8 +252,11 @@ def _parse_contents(
 
 def _parse_item(item: ElementTree.Element) -> dict[str, Any]:
     fields: dict[str, Any] = {_local_name(field): field.text or "" for field in item}
-    modified = datetime.fromisoformat(fields["LastModified"])
-    return {**fields, "Size": int(fields["Size"]), "LastModified": modified}
+    try:
+        size, modified = int(fields["Size"]), datetime.fromisoformat(fields["LastModified"])
+        return {**fields, "Key": fields["Key"], "Size": size, "LastModified": modified}
+    except KeyError as error:
+        raise ValueError(f"its listing has an object without {error}") from error
 
 
 def _local_name(element: ElementTree.Element) -> str:

@@ -11,7 +11,7 @@ import { OFF_CPU_STATES, sum, treeOf, type Tree } from "../../flamegraph/tree/tr
 import { change, place } from "../../lib/location.ts";
 import { percent, signedPercent } from "../../lib/numbers.ts";
 import { formatRate, rateUnit } from "../../lib/quantities.ts";
-import { sampleFilterParameters, treeParameters } from "../../lib/queryParameters.ts";
+import { hasSampleFilter, sampleFilterParameters, treeParameters } from "../../lib/queryParameters.ts";
 import { selectorOf } from "../../lib/selectors.ts";
 import { timelineStepSeconds, type Range } from "../../lib/times.ts";
 import { pageRange } from "../../lib/url.ts";
@@ -44,6 +44,7 @@ export function BreakdownView({ tree }: { tree: Tree }) {
           </select>
         </label>
       </div>
+      {by !== "package" && hasSampleFilter({ ...place.value, scope: "" }) && <p class="quiet">{strings.timelineOfAllStacks}</p>}
       {by === "state" ? <StateGroups tree={tree} range={range} /> : by === "package" ? <PackageGroups tree={tree} range={range} /> : <LabelGroups key={by} label={by} range={range} />}
     </section>
   );
@@ -178,7 +179,7 @@ function PackageGroups({ tree, range }: { tree: Tree; range: Range }) {
   const { t, app, type } = place.value;
   const step = String(timelineStepSeconds(range, Date.now() / 1000));
   const groups = useMemo(() => packageShares(tree), [tree]);
-  const hasTimeline = groups.length > 0 && t === "" && !app && !tree.by;
+  const hasTimeline = groups.length > 0 && t === "" && !app && !tree.by && !hasSampleFilter(place.value);
   const rows = useAnswer<HeatmapAnswer>(hasTimeline ? apiUrl("heatmap", { ...scopeOf(range), rows: "package", step, limit: "40" }) : null);
   return (
     <>
