@@ -18,7 +18,12 @@ from sidelight_collector.query.query_cache import TableCache
 from sidelight_collector.query.query_limits import QueryLimits
 from sidelight_collector.storage import segments
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.segments import list_segments, read_row_groups, read_service_rows
+from sidelight_collector.storage.segments import (
+    list_segments,
+    read_row_groups,
+    read_segment,
+    read_service_rows,
+)
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
 from tests.collector.stored_windows import question, stored, window
@@ -132,6 +137,19 @@ def test_rows_of_a_service_are_read_without_those_of_others(monkeypatch: pytest.
         assert not len(read_service_rows(store, ref, part, columns, {"none"})[0])
         two = pa.concat_tables(read_row_groups(store, ref, part, columns, {"ads", "shop"}))
         assert two["service"].to_pylist() == ["ads"] * rows + ["shop"] * rows
+
+
+def test_rows_of_a_large_row_group_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    small_groups(monkeypatch)
+    monkeypatch.setattr(segments, "ROWS_PER_PIECE", 2)
+    store = stored(of_services())
+    (ref,) = list_segments(store, 0, 2**62)
+    for columns in (None, ["service", "gil_wait"], ["gil_wait"]):
+        pieces = list(read_row_groups(store, ref, "samples", columns))
+        assert [len(piece) for piece in pieces] == [2, 1] * (len(SERVICES) * 9 // 3)
+        assert (
+            pa.concat_tables(pieces).to_pylist() == read_segment(store, ref, "samples", columns).to_pylist()
+        )
 
 
 @pytest.mark.parametrize("is_compacted", [False, True])

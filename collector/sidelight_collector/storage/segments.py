@@ -45,6 +45,11 @@ ROWS_PER_GROUP: Final = 1 << 19
 """The most rows of a row group."""
 SHARED_ROWS_PER_GROUP: Final = 1 << 16
 """The same for tables of several services, of which a query of one decodes few row groups."""
+ROWS_PER_PIECE: Final = 1 << 17
+"""The most rows of `samples` that are decoded at once.
+
+Row groups of this size would be a third larger.
+"""
 ZSTD_LEVEL: Final = 3
 MIN_ZERO_ROWS: Final = 1 << 16
 """Rows from which on columns of states without samples are not decoded."""
@@ -240,13 +245,14 @@ def read_row_groups(
     columns: Sequence[str] | None = None,
     services: Collection[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """Read a table as `read_segment` does, in pieces of at most ROWS_PER_GROUP rows.
+    """Read a table as `read_segment` does, in pieces: those of `samples` have at most ROWS_PER_PIECE rows.
 
     Yields at least one piece, with the rows of `services` if they are given. Damage that no checksum detects
     may raise ObjectDamaged after some pieces.
     """
     key = ref.key(part)
-    yield from _read_pieces(_open_part(store, key), key, part, columns, services)
+    max_rows = ROWS_PER_PIECE if part == "samples" else None
+    yield from _read_pieces(_open_part(store, key), key, part, columns, services, max_rows)
 
 
 def _open_part(store: ObjectStore, key: str) -> pq.ParquetFile:
@@ -262,13 +268,15 @@ def _read_pieces(
     part: SegmentPart,
     columns: Sequence[str] | None,
     services: Collection[str] | None,
+    max_rows: int | None = None,
 ) -> Iterator[pa.Table]:
     names = SCHEMAS[part].names if columns is None else list(columns)
     try:
         if file.num_row_groups <= 1 and file.metadata.num_rows < MIN_ZERO_ROWS:
             pieces: Iterable[pa.Table] = (file.read(columns=names, use_threads=False),)
         else:
-            pieces = (_read_row_group(file, at, names) for at in _find_row_groups(file, services))
+            groups = _find_row_groups(file, services)
+            pieces = (piece for at in groups for piece in _read_row_group(file, at, names, max_rows))
         for piece in pieces:
             table = _require_columns(piece, names, key)
             yield table if services is None else filter_services(table, services)
@@ -294,7 +302,9 @@ def _find_row_groups(file: pq.ParquetFile, services: Collection[str] | None) -> 
     return [at for at in every if may_have(at)] or every[:1]
 
 
-def _read_row_group(file: pq.ParquetFile, at: int, names: list[str]) -> pa.Table:
+def _read_row_group(
+    file: pq.ParquetFile, at: int, names: Sequence[str], max_rows: int | None
+) -> Iterator[pa.Table]:
     """Read a row group; columns of states that are 0 in all rows share one array."""
     group = file.metadata.row_group(at)
     columns = [group.column(place) for place in range(group.num_columns)]
@@ -307,12 +317,18 @@ def _read_row_group(file: pq.ParquetFile, at: int, names: list[str]) -> pa.Table
         and known.min == known.max == 0
         and known.null_count == 0
     }.intersection(names)
-    table = file.read_row_group(at, [name for name in names if name not in zeros], use_threads=False)
-    shared = repeat_value(0, pa.int64(), len(table))
-    for name in zeros:
-        table = table.append_column(name, shared)
-    stored = frozenset(table.column_names)
-    return table.select([name for name in names if name in stored])
+    decoded = [name for name in names if name not in zeros]
+    if max_rows is None or group.num_rows <= max_rows:
+        pieces: Iterable[pa.Table] = (file.read_row_group(at, decoded, use_threads=False),)
+    else:
+        batches = file.iter_batches(max_rows, [at], decoded, use_threads=False)
+        pieces = (pa.Table.from_batches([batch]) for batch in batches)
+    for table in pieces:
+        shared = repeat_value(0, pa.int64(), len(table))
+        for name in zeros:
+            table = table.append_column(name, shared)
+        stored = frozenset(table.column_names)
+        yield table.select([name for name in names if name in stored])
 
 
 def _open_parquet(content: bytes, key: str) -> pq.ParquetFile:

@@ -35,7 +35,7 @@ from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import SAMPLES, SegmentPart
 from sidelight_model.counts import STATES
 
-MAX_BATCH_ROWS: Final = 500_000
+MAX_BATCH_ROWS: Final = 200_000
 MAX_BATCH_OBJECTS: Final = 256
 
 _KEY_COLUMNS: Final = ("service", "h", "period_ns")
@@ -131,7 +131,7 @@ def _count_rows(tables: Sequence[pa.Table]) -> int:
 def read_scans(
     context: QueryContext, scans: Sequence[Scan], services: Collection[str]
 ) -> Iterator[tuple[Scan, pa.Table]]:
-    """Read the tables of these scans: small ones in batches, large ones by row group.
+    """Read the tables of these scans: small ones in batches, large ones in pieces.
 
     They have at least the rows of `services`.
     """
@@ -143,6 +143,7 @@ def read_scans(
         yield from zip(batch, tables, strict=True)
     for scan in large:
         yield from ((scan, table) for table in context.iter_samples(scan.ref, services))
+        pa.default_memory_pool().release_unused()
 
 
 def _select_scan_rows(table: pa.Table, scan: Scan) -> pa.Table:
