@@ -245,10 +245,10 @@ def read_row_groups(
     columns: Sequence[str] | None = None,
     services: Collection[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """Read a table as `read_segment` does, in pieces: those of `samples` have at most ROWS_PER_PIECE rows.
+    """Read a table as `read_segment` does, in pieces.
 
-    Yields at least one piece, with the rows of `services` if they are given. Damage that no checksum detects
-    may raise ObjectDamaged after some pieces.
+    Those of `samples` have at most ROWS_PER_PIECE rows. Yields at least one piece, with the rows of
+    `services` if they are given. Damage that no checksum detects may raise ObjectDamaged after some pieces.
     """
     key = ref.key(part)
     max_rows = ROWS_PER_PIECE if part == "samples" else None
