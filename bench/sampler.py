@@ -60,6 +60,7 @@ time.sleep(float(sys.argv[3]))
 batch = session.stop()
 print(batch.sampler_cpu_ns / 1000 / batch.attempts)
 """
+"""A program that prints the CPU microseconds of a tick, run by the Python of either build."""
 TASKS_RATE = 20
 TASKS_READ = 64
 # A sidecar's default.
@@ -212,13 +213,13 @@ def compare_builds(name: str, pid: int, options: argparse.Namespace) -> None:
     before, since = statistics.median(costs["before"]), statistics.median(costs["since"])
     print(
         f"{name:34} before {before:7.1f}  since {since:7.1f} us  "
-        f"ratio {show_ratio(costs['before'], costs['since'])}, "
-        f"same build {show_ratio(costs['before'], costs['again'])}",
+        f"ratio {format_ratio(costs['before'], costs['since'])}, "
+        f"same build {format_ratio(costs['before'], costs['again'])}",
         flush=True,
     )
 
 
-def show_ratio(one: list[float], two: list[float]) -> str:
+def format_ratio(one: list[float], two: list[float]) -> str:
     """Return the median ratio with an interval by bootstrap."""
     ratios = [b / a for a, b in zip(one, two, strict=True)]
     medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(2000))

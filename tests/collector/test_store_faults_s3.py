@@ -156,9 +156,9 @@ def test_listings_of_servers_are_understood_and_cut_or_failed_ones_are_asked_for
 @pytest.mark.parametrize(
     ("old", "problem"),
     [
-        ("<Size>42</Size>", "has an object without 'Size'"),
-        ("<Key>p/v1/l0/c</Key>", "has an object without 'Key'"),
-        ("<LastModified>2026-11-28T03:51:37+00:00</LastModified>", "has an object without 'LastModified'"),
+        ("<Size>42</Size>", "gives an answer without 'Size'"),
+        ("<Key>p/v1/l0/c</Key>", "gives an answer without 'Key'"),
+        ("<LastModified>2026-11-28T03:51:37+00:00</LastModified>", "gives an answer without 'LastModified'"),
     ],
 )
 def test_a_listing_that_no_s3_server_gives_is_refused(old: str, problem: str) -> None:
@@ -166,3 +166,11 @@ def test_a_listing_that_no_s3_server_gives_is_refused(old: str, problem: str) ->
     assert old in listing
     with listing_store([listing.replace(old, "")]) as store, pytest.raises(StoreRefused, match=problem):
         list(store.list("v1/"))
+
+
+def test_an_object_without_an_etag_is_refused() -> None:
+    with (
+        listing_store(["content"]) as store,
+        pytest.raises(StoreRefused, match="gives an answer without 'ETag'"),
+    ):
+        store.get("v1/a")

@@ -26,7 +26,7 @@ use crate::linux::run_queue::{SamplerStay, SchedStat};
 use crate::linux::system_call::{self, SystemCall, Wait};
 use std::io;
 
-/// What a tick reads of a thread that waits comes first: the rest of many threads is in no cache of the CPU.
+/// The fields that every tick reads of a waiting thread come first, so that they share a cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub struct OsThread {
@@ -45,7 +45,7 @@ pub struct OsThread {
     read_interpreters: Vec<usize>,
 }
 
-/// A thread that was read after it was last on a CPU, and waits for none.
+/// What is known of a thread that has been on no CPU since its stacks were read, and does not wait for one.
 #[derive(Clone, Copy, Debug)]
 struct Settled {
     /// It stays settled while it has been given a CPU so often.
@@ -311,11 +311,11 @@ impl OsThread {
     /// Its stack in this interpreter was read after the last observation.
     pub fn mark_read_in(&mut self, interpreter: usize) {
         self.mark_read();
-        let settled = self.settled.as_mut();
-        if settled
-            .is_some_and(|settled| std::mem::replace(&mut settled.interpreter, interpreter) == interpreter)
-        {
-            return;
+        if let Some(settled) = &mut self.settled {
+            if settled.interpreter == interpreter {
+                return;
+            }
+            settled.interpreter = interpreter;
         }
         if !self.read_interpreters.contains(&interpreter) {
             self.read_interpreters.push(interpreter);

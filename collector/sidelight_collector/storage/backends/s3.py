@@ -200,6 +200,11 @@ class S3Store:
                 f"{self.location} at {self._endpoint or 'its default endpoint'} does not answer: {error}",
                 hint="Check --s3-endpoint, the network and that the service runs.",
             ) from error
+        except KeyError as error:
+            raise StoreRefused(
+                f"{self.location} gives an answer without {error}",
+                hint="The service is not compatible with S3: check --s3-endpoint.",
+            ) from error
         except (BotoCoreError, ValueError) as error:
             raise StoreRefused(
                 f"{self.location} cannot be used: {error}",
@@ -252,11 +257,8 @@ def _parse_contents(
 
 def _parse_item(item: ElementTree.Element) -> dict[str, Any]:
     fields: dict[str, Any] = {_local_name(field): field.text or "" for field in item}
-    try:
-        size, modified = int(fields["Size"]), datetime.fromisoformat(fields["LastModified"])
-        return {**fields, "Key": fields["Key"], "Size": size, "LastModified": modified}
-    except KeyError as error:
-        raise ValueError(f"its listing has an object without {error}") from error
+    modified = datetime.fromisoformat(fields["LastModified"])
+    return {**fields, "Key": fields["Key"], "Size": int(fields["Size"]), "LastModified": modified}
 
 
 def _local_name(element: ElementTree.Element) -> str:
