@@ -109,8 +109,27 @@ def add_columns(table: pa.Table, names: Sequence[str]) -> Array:
 
 def sort_table(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """Sort rows in ascending order of these columns, of strings or integers."""
-    keys = {name: _to_sortable(table[name]) for name in names}
-    return table.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in names]))
+    return table.take(_compute_order(_build_sort_keys(table, names)))
+
+
+def sort_unique(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Sort rows as `sort_table` does, and keep the first of each key."""
+    keys = _build_sort_keys(table, names)
+    order = _compute_order(keys).to_numpy()
+    is_first = np.zeros(len(order), bool)
+    is_first[:1] = True
+    for key in keys.columns:
+        ordered = _to_numpy(key)[order]
+        is_first[1:] |= ordered[1:] != ordered[:-1]
+    return table.take(pa.array(order[is_first]))
+
+
+def _build_sort_keys(table: pa.Table, names: Sequence[str]) -> pa.Table:
+    return pa.table({name: _to_sortable(table[name]) for name in names})
+
+
+def _compute_order(keys: pa.Table) -> Array:
+    return pc.sort_indices(keys, sort_keys=[(name, "ascending") for name in keys.column_names])
 
 
 def _to_sortable(column: Column) -> Array:

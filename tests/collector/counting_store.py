@@ -42,6 +42,12 @@ class Counting:
         self.read_bytes += len(content)
         return content
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        self.gets[key] += 1
+        content = self.store.get_range(key, start, end)
+        self.read_bytes += len(content)
+        return content
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         self.gets[key] += 1
         content, etag = self.store.get_with_etag(key)

@@ -62,6 +62,9 @@ class FaultyStore:
     def get(self, key: str) -> bytes:
         return self._do("get", lambda: self._store.get(key))
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._do("get", lambda: self._store.get_range(key, start, end))
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         return self._do("get_with_etag", lambda: self._store.get_with_etag(key))
 

@@ -60,9 +60,15 @@ class Line:
     def get(self, key: str) -> bytes:
         return self.get_with_etag(key)[0]
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._get(key, lambda: (self._world.far.get_range(key, start, end), ""))[0]
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
+        return self._get(key, lambda: self._world.far.get_with_etag(key))
+
+    def _get(self, key: str, get: Callable[[], tuple[bytes, str]]) -> tuple[bytes, str]:
         fault = self._before("get", key)
-        content, etag = self._done(fault, lambda: self._world.far.get_with_etag(key))
+        content, etag = self._done(fault, get)
         # Not twice in a row: what arrives damaged again is taken to be so, and rightly left out.
         if fault in READS and key != self._damaged:
             content, self._damaged = self._world.spoilt(content, flip=fault is Trouble.FLIPPED), key

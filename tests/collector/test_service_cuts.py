@@ -128,6 +128,31 @@ def test_cut_blocks_have_every_window_once_and_answer_as_one_block_does(late: in
             assert answers[0] == answers[1]
 
 
+def test_full_blocks_of_an_open_day_are_cut_and_their_pieces_merged() -> None:
+    store, sent = Counting(MemoryStore()), list(windows(6))
+    policy = replace(POLICY, max_block_rows=54, max_shared_rows=9)
+    now = [0.0]
+    compaction = Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: now[0])
+    for start in range(0, len(sent), 6):
+        write_segment(store, sent[start : start + 6])
+        now[0] = sent[start].start_ns / 1e9 + 60
+        compaction.run_once()
+    assert now[0] < MIDNIGHT_NS / 1e9 + 86_400
+    blocks = blocks_of(store)
+    wids = [wid for block in blocks for wid in read_segment(store, block.ref, "profiles")["wid"].to_pylist()]
+    assert sorted(wids) == sorted(window.id for window in sent)
+    uncut = [block for block in blocks if not find_shared_digits(block.services)]
+    assert sum(block.rows for block in uncut) < policy.max_block_rows
+    # A segment has 18 rows. Three are merged and cut into pieces of 9, and six pieces are merged again.
+    own = [block for block in blocks if "svc-000" in block.services]
+    assert [block.rows for block in own] == [54, 9, 9]
+    assert [block.services for block in own] == [("svc-000",)] * 3
+    query = question('{service="svc-000"}', start=-86_400, end=86_400)
+    store.reset()
+    asked(store, lambda reading: query_depth(reading, [query], ProfileType.WALL))
+    assert len({key.rpartition("/")[0] for key in store.gets}) <= len(own) + 1  # and the manifest
+
+
 @pytest.mark.parametrize(("days", "is_cut"), [(2, True), (4, False)])
 def test_an_upgrade_cuts_recent_days_and_leaves_older_days_alone(days: int, *, is_cut: bool) -> None:
     store = Counting(compacted(replace(POLICY, max_shared_rows=10**9), list(windows(16))))

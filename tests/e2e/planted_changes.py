@@ -34,7 +34,6 @@ _WRAPPERS: Final = "".join(
 )
 PLANTED: Final[Mapping[str, Edits]] = {
     "base": (),
-    "half_more": (("range(36)", "range(54)"),),
     "more": (("range(12)", "range(23)"),),
     "equal": (),
     "double": (("range(12)", "range(132)"),),
@@ -57,13 +56,12 @@ PLANTED: Final[Mapping[str, Edits]] = {
     ),
 }
 """What each version has that `base` has not: `more` takes 8 % more CPU, all in `tax`; `double` twice as much;
-`half_more` half more in `price`; `less` 8 % less, in `search`; `new` has a function of its own that takes
-4 %."""
+`less` 8 % less, in `search`; `new` has a function of its own that takes 4 %."""
 
 
-def source(edits: Edits) -> str:
+def source(edits: Edits, path: Path = SOURCE) -> str:
     """The service's text with these edits, each of which fits once."""
-    text = SOURCE.read_text()
+    text = path.read_text()
     for before, after in edits:
         assert text.count(before) == 1, before
         text = text.replace(before, after)
@@ -90,23 +88,25 @@ class Pod:
 class Load:
     """Rounds of a request to each pod, from a thread, until it is ended.
 
-    With a rate, so many requests a second of all pods together: what is late is made up for."""
+    With a rate, so many requests a second of all pods together, at random times: what is late is made up
+    for."""
 
     pods: Sequence[Pod]
     rate: float = 0.0
+    seed: int = 1
     rounds: int = 0
     failed: list[str] = field(default_factory=list)
     _over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        luck = random.Random(1)
+        luck = random.Random(self.seed)
         lines = [socket.create_connection(("127.0.0.1", pod.port), timeout=60) for pod in self.pods]
         due = time.monotonic()
         try:
             while not self._over.is_set():
                 for line in luck.sample(lines, len(lines)):
                     if self.rate:
-                        due += 1 / self.rate
+                        due += luck.expovariate(self.rate)
                         self._over.wait(max(due - time.monotonic(), 0.0))
                     ask(line)
                 self.rounds += 1
@@ -133,9 +133,9 @@ def ask(line: socket.socket) -> None:
 
 
 @contextmanager
-def loaded(pods: Sequence[Pod], rate: float = 0.0) -> Iterator[Load]:
+def loaded(pods: Sequence[Pod], rate: float = 0.0, seed: int = 1) -> Iterator[Load]:
     """Load on these pods, as fast as they answer or at a rate; it has ended afterwards."""
-    load = Load(pods, rate)
+    load = Load(pods, rate, seed)
     thread = threading.Thread(target=load.run, name="load")
     thread.start()
     try:
@@ -148,7 +148,14 @@ def loaded(pods: Sequence[Pod], rate: float = 0.0) -> Iterator[Load]:
 
 @contextmanager
 def planted(
-    folder: Path, collector: Collector, pods: Mapping[str, int], *, seconds: float, rate: int = 1000
+    folder: Path,
+    collector: Collector,
+    pods: Mapping[str, int],
+    *,
+    seconds: float,
+    rate: int = 1000,
+    program: Path = SOURCE,
+    versions: Mapping[str, Edits] = PLANTED,
 ) -> Iterator[list[Pod]]:
     """So many pods of each version, whose sidecars ship windows to the collector."""
     with ExitStack() as stack:
@@ -156,10 +163,11 @@ def planted(
         for version, count in pods.items():
             code = folder / version
             code.mkdir(parents=True)
-            (code / "shop.py").write_text(source(PLANTED[version]))
+            script = code / program.name
+            script.write_text(source(versions[version], program))
             for at in range(count):
                 name = f"{version}-{at}"
-                argv = (sys.executable, str(code / "shop.py"), str(folder / f"{name}.port"), str(seconds))
+                argv = (sys.executable, str(script), str(folder / f"{name}.port"), str(seconds))
                 started.append((version, name, stack.enter_context(running(folder / f"{name}.log", *argv))))
         ready = []
         for version, name, process in started:

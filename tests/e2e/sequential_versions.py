@@ -10,33 +10,51 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from tests.e2e.planted_changes import SERVICE, document, loaded, planted, sampled
+from tests.e2e.planted_changes import SERVICE, Edits, document, loaded, planted, sampled
 from tests.processes import Collector, eventually, sidelight
 
 PODS: Final = 3
 REQUESTS: Final[Mapping[str, float]] = {"base": 50.0, "half_more": 100.0, "equal": 100.0}
 """Requests a second of each version, of all its pods together."""
-SAMPLES: Final = 4_000
-"""Of each version, on a CPU."""
+VERSIONS: Final[Mapping[str, Edits]] = {
+    "base": (),
+    "half_more": (("OFFERS * 3:\n        total", "OFFERS * 4 + OFFERS[:150]:\n        total"),),
+    "equal": (),
+}
+"""`half_more` takes half more time in PLANTED_FUNCTION."""
+PLANTED_FUNCTION: Final = "price_offers"
+PROGRAM: Final = Path(__file__).parent / "targets" / "catalog.py"
+SAMPLES: Final = 12_000
+"""Of each version at least, on a CPU."""
+SECONDS: Final = 180.0
+"""Of each version at least, so that it has several blocks of time."""
 CONNECTIONS: Final = 4
 """To each pod, so that a busy machine answers as many requests."""
-RUN_SECONDS: Final = 300
+RUN_SECONDS: Final = 900
 
 
 def run_version(folder: Path, served: Collector, version: str) -> float:
-    """Run a version's pods at its load until all are sampled often enough; return the requests a second."""
+    """Run a version's pods at its load until all are sampled long enough; return the requests a second."""
     start = time.time()
 
     def is_sampled() -> bool:
+        if time.time() < start + SECONDS:
+            return False
         pods_seen = sampled(served, started, start)
         return len(pods_seen) == PODS and cpu_samples(served, version) >= SAMPLES
 
-    with (
-        planted(folder / version, served, {version: PODS}, seconds=RUN_SECONDS, rate=500) as started,
-        ExitStack() as stack,
-    ):
+    pods = planted(
+        folder / version,
+        served,
+        {version: PODS},
+        seconds=RUN_SECONDS,
+        rate=500,
+        program=PROGRAM,
+        versions=VERSIONS,
+    )
+    with pods as started, ExitStack() as stack:
         begun, rate = time.monotonic(), REQUESTS[version] / CONNECTIONS
-        loads = [stack.enter_context(loaded(started, rate)) for _ in range(CONNECTIONS)]
+        loads = [stack.enter_context(loaded(started, rate, seed)) for seed in range(CONNECTIONS)]
         eventually(f"{version} is sampled", is_sampled, RUN_SECONDS - 60)
         return sum(load.rounds for load in loads) * PODS / (time.monotonic() - begun)
 

@@ -29,6 +29,7 @@ from sidelight_collector.arrow_ops import (
     list_unique_strings,
     repeat_value,
     sort_table,
+    sort_unique,
     sum_ints,
     to_ints,
     to_strings,
@@ -316,12 +317,12 @@ def merge_tables(inputs: Iterable[SegmentTables]) -> SegmentTables:
         [_add_input_columns(tables.profiles, at) for at, tables in enumerate(tables_by_input)]
     )
     profiles = sort_table(drop_duplicates(profiles, ["wid"]), ["service", "hour", "pod", "ts", "wid"])
-    stacks = sort_table(concat_tables([tables.stacks for tables in tables_by_input]), ["service", "h"])
+    stacks = sort_unique(concat_tables([tables.stacks for tables in tables_by_input]), ["service", "h"])
     samples = [tables.samples.select(_SAMPLE_COLUMNS) for tables in tables_by_input]
     tables_by_input.clear()
     return SegmentTables(
         profiles.select(SCHEMAS["profiles"].names),
-        drop_duplicates(stacks, ["service", "h"]),
+        stacks,
         _merge_samples(samples, profiles),
     )
 

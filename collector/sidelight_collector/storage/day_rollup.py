@@ -28,6 +28,7 @@ from sidelight_collector.arrow_ops import (
     drop_duplicates,
     factorize_rows,
     sort_table,
+    sort_unique,
 )
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.blocks import (
@@ -129,11 +130,9 @@ def _build_sums(store: ObjectStore, blocks: Sequence[Block]) -> dict[SegmentPart
     for block in blocks:
         sums_of_blocks = concat_tables([sums, _read_sums(store, block)])
         sums = _sum_by_hour(sums_of_blocks, hours)
-        stacks = drop_duplicates(
-            concat_tables([stacks, read_part(store, block.ref, "stacks")]), ["service", "h"]
-        )
+        stacks = sort_unique(concat_tables([stacks, read_part(store, block.ref, "stacks")]), ["service", "h"])
     return {
-        "stacks": sort_table(stacks, ["service", "h"]),
+        "stacks": stacks,
         "hours": hours,
         "sums": sums,
         "daily": sum_stacks_by_day(sums, windows),

@@ -240,8 +240,9 @@ def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         services = tuple(str(service) for service in entry["services"])
         windows, rows = int(entry["windows"]), int(entry["rows"])
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
-        is_stray = entry.get("stray_ids") is True
-        ref = replace(ref, parts=frozenset(parts), rows=rows, has_stray_ids=is_stray, services=services)
+        ref = replace(ref, parts=frozenset(parts), rows=rows, services=services)
+        is_stray, sizes = entry.get("stray_ids") is True, parts if "parts" in entry else {}
+        ref = replace(ref, has_stray_ids=is_stray, sizes=sizes)
         covered = frozenset(str(_parse_tombstone(key)) for key in entry.get("blocks", ()))
         yield Block(replace(ref, covered=covered), services, windows, rows, parts)
 

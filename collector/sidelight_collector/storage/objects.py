@@ -117,6 +117,12 @@ class ObjectStore(Protocol):
     def get(self, key: str) -> bytes:
         """Return the bytes of one object. Raises ObjectMissing."""
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        """Return the bytes of one object from `start` up to `end`, which is excluded.
+
+        They are fewer if the object ends before. Raises ObjectMissing, and ValueError for an empty range.
+        """
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         """Return the bytes of one object and the etag of exactly these bytes.
 
@@ -177,6 +183,12 @@ def check_key(key: str) -> str:
     if "\0" in key:
         raise ValueError("a key has no NUL character")
     return key
+
+
+def check_range(start: int, end: int) -> None:
+    """Raise ValueError if a range of bytes is empty or begins before 0."""
+    if not 0 <= start < end:
+        raise ValueError(f"a range has a byte at least, and begins at 0 or later: {start} to {end}")
 
 
 def check_condition(*, if_absent: bool, if_match: str | None) -> None:

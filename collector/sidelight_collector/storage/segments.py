@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -28,6 +28,13 @@ from sidelight_collector.arrow_ops import repeat_value
 from sidelight_collector.stack_hashing import HashedWindow, hash_window
 from sidelight_collector.storage.checksum import add_checksum, is_intact
 from sidelight_collector.storage.objects import ObjectDamaged, ObjectExists, ObjectStore, put_all
+from sidelight_collector.storage.row_groups import (
+    MIN_FILE_BYTES,
+    MIN_PRUNED_ROWS,
+    find_row_groups,
+    locate_row_group,
+    open_row_groups,
+)
 from sidelight_collector.storage.tables import (
     HOUR_NS,
     SCHEMAS,
@@ -51,10 +58,10 @@ ROWS_PER_PIECE: Final = 1 << 17
 Row groups of this size would be a third larger.
 """
 ZSTD_LEVEL: Final = 3
+MAX_SNAPPY_ROWS: Final = 1 << 10
+"""Rows up to which a table is compressed with Snappy: it is read in half the time for some 5 % more bytes."""
 MIN_ZERO_ROWS: Final = 1 << 16
 """Rows from which on columns of states without samples are not decoded."""
-MIN_PRUNED_ROWS: Final = 1 << 15
-"""Rows from which on the rows of some services are read alone."""
 
 _LAST_NS: Final = 9_999_999_999_999 * 10**6  # 13 digits of milliseconds end in the year 2286
 _COMMIT_KEY_PATTERN: Final = re.compile(
@@ -71,6 +78,7 @@ class SegmentRef:
     old. `rows` is the number of rows in `samples` of a block; 0 if unknown. `has_stray_ids`
     is whether a block has any, see `window_ids`. `services` are those of a block; empty if unknown.
     `covered` has the key prefixes of the blocks that a rollup sums; empty for segments and blocks.
+    `sizes` has the bytes of the tables of a block; empty if unknown.
     """
 
     key_prefix: str
@@ -81,6 +89,7 @@ class SegmentRef:
     has_stray_ids: bool = field(default=False, compare=False)
     services: tuple[str, ...] = field(default=(), compare=False)
     covered: frozenset[str] = field(default=frozenset(), compare=False)
+    sizes: Mapping[SegmentPart, int] = field(default_factory=dict, compare=False)
 
     def key(self, part: SegmentPart) -> str:
         """Return the key of one of its tables."""
@@ -229,7 +238,7 @@ def read_service_rows(
     `columns` has `service`.
     """
     key = ref.key(part)
-    file = _open_part(store, key)
+    file = _open_part(store, ref, part, services)
     rows = file.metadata.num_rows
     # One row group at a time: each has its own dictionaries, and Arrow cannot read lists of dictionary
     # values across several.
@@ -252,10 +261,19 @@ def read_row_groups(
     """
     key = ref.key(part)
     max_rows = ROWS_PER_PIECE if part == "samples" else None
-    yield from _read_pieces(_open_part(store, key), key, part, columns, services, max_rows)
+    file = _open_part(store, ref, part, services)
+    yield from _read_pieces(file, key, part, columns, services, max_rows)
 
 
-def _open_part(store: ObjectStore, key: str) -> pq.ParquetFile:
+def _open_part(
+    store: ObjectStore, ref: SegmentRef, part: SegmentPart, services: Collection[str] | None
+) -> pq.ParquetFile:
+    """Open a table of which only rows of `services` are read, or all (None)."""
+    key, size = ref.key(part), ref.sizes.get(part, 0)
+    if services is not None and size >= MIN_FILE_BYTES and len(ref.services) > len(services):
+        file = open_row_groups(store, key, size, services)
+        if file is not None:
+            return file
     try:
         return _open_parquet(store.get(key), key)
     except ObjectDamaged:
@@ -275,31 +293,13 @@ def _read_pieces(
         if file.num_row_groups <= 1 and file.metadata.num_rows < MIN_ZERO_ROWS:
             pieces: Iterable[pa.Table] = (file.read(columns=names, use_threads=False),)
         else:
-            groups = _find_row_groups(file, services)
+            groups = find_row_groups(file, services)
             pieces = (piece for at in groups for piece in _read_row_group(file, at, names, max_rows))
         for piece in pieces:
             table = _require_columns(piece, names, key)
             yield table if services is None else filter_services(table, services)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ObjectDamaged(key, str(error)) from error
-
-
-def _find_row_groups(file: pq.ParquetFile, services: Collection[str] | None) -> Sequence[int]:
-    """Find the row groups that may have rows of these services; the first if none has."""
-    every = range(file.num_row_groups)
-    columns = file.metadata.schema.names
-    if services is None or "service" not in columns:
-        return every
-    column = columns.index("service")
-
-    def may_have(at: int) -> bool:
-        known = file.metadata.row_group(at).column(column).statistics
-        if known is None or not known.has_min_max:
-            return True
-        first, last = str(known.min), str(known.max)
-        return any(first <= service <= last for service in services)
-
-    return [at for at in every if may_have(at)] or every[:1]
 
 
 def _read_row_group(
@@ -363,13 +363,19 @@ def encode_parquet(table: pa.Table) -> bytes:
     No query uses statistics of lists; those of frames would take half of the time.
     """
     flat = [field.name for field in table.schema if not pa.types.is_nested(field.type)]
+    is_small = len(table) <= MAX_SNAPPY_ROWS
+    rows_per_group = ROWS_PER_GROUP if _has_one_service(table) else SHARED_ROWS_PER_GROUP
     sink = io.BytesIO()
     pq.write_table(
         table,
         sink,
-        row_group_size=ROWS_PER_GROUP if _has_one_service(table) else SHARED_ROWS_PER_GROUP,
-        compression="zstd",
-        compression_level=ZSTD_LEVEL,
+        row_group_size=rows_per_group,
+        compression="snappy" if is_small else "zstd",
+        compression_level=None if is_small else ZSTD_LEVEL,
         write_statistics=flat,
     )
-    return add_checksum(sink.getvalue())
+    content = sink.getvalue()
+    if len(table) <= rows_per_group or len(content) < MIN_FILE_BYTES:
+        return add_checksum(content)
+    file = pq.ParquetFile(pa.BufferReader(content))
+    return add_checksum(content, [locate_row_group(file, at) for at in range(file.num_row_groups)])

@@ -123,6 +123,7 @@ def _drop_unused_values(column: Array) -> Array:
     if not isinstance(column, pa.DictionaryArray):
         return column
     codes = column.indices.to_numpy(zero_copy_only=False)
-    used = np.unique(codes)
-    indices = pa.array(np.searchsorted(used, codes).astype(np.int32))
-    return build_dictionary_array(indices, column.dictionary.take(pa.array(used)))
+    is_used = np.zeros(len(column.dictionary), bool)
+    is_used[codes] = True
+    new_codes = np.cumsum(is_used, dtype=np.int32) - np.int32(1)
+    return build_dictionary_array(pa.array(new_codes[codes]), column.dictionary.filter(pa.array(is_used)))

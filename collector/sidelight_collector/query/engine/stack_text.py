@@ -199,16 +199,16 @@ def resolve_stacks(
 
 
 def _iter_service_rows(service: DictionaryColumn) -> Iterator[tuple[str, Array | None]]:
-    """Yield each service and its row numbers, ascending; None stands for all rows."""
-    names = to_strings(service.dictionary)
+    """Yield each service that has rows, and their numbers, ascending; None stands for all rows."""
+    codes = service.indices.to_numpy(zero_copy_only=False)
+    own, counts = np.unique(codes, return_counts=True)
+    names = to_strings(service.dictionary.take(pa.array(own)))
     if len(names) == 1:
         yield names[0], None
         return
-    codes = service.indices.to_numpy(zero_copy_only=False)
-    order = np.argsort(codes, kind="stable")
-    bounds = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    for code, name in enumerate(names):
-        yield name, pa.array(order[bounds[code] : bounds[code + 1]])
+    order, ends = pa.array(np.argsort(codes, kind="stable")), np.cumsum(counts)
+    for name, end, count in zip(names, ends, counts, strict=True):
+        yield name, order.slice(end - count, count)
 
 
 def _take(column: Array, rows: Array | None) -> Array:

@@ -20,6 +20,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -37,6 +38,7 @@ from sidelight_collector.storage.objects import (
     StoreUnavailable,
     check_condition,
     check_key,
+    check_range,
 )
 
 STALE_TEMP_FILE_SECONDS: Final = 3600.0
@@ -72,12 +74,25 @@ class DirectoryStore:
         return str(self._root)
 
     def get(self, key: str) -> bytes:
+        with self._open(key) as file:
+            return file.readall()
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        check_range(start, end)
+        with self._open(key) as file:
+            file.seek(start)
+            return file.read(end - start)
+
+    @contextmanager
+    def _open(self, key: str) -> Iterator[FileIO]:
         path = self._path(key)
         with self._translate_errors("read"):
             try:
-                return path.read_bytes()
+                file = path.open("rb", buffering=0)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 raise ObjectMissing(key) from None
+            with file:
+                yield file
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         content = self.get(key)

@@ -41,6 +41,10 @@ class InstrumentedStore:
         with self._measure("get"):
             return self._store.get(key)
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        with self._measure("get"):
+            return self._store.get_range(key, start, end)
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         with self._measure("get"):
             return self._store.get_with_etag(key)

@@ -15,6 +15,7 @@ from sidelight_collector.storage.objects import (
     ObjectMissing,
     check_condition,
     check_key,
+    check_range,
 )
 
 
@@ -30,6 +31,10 @@ class MemoryStore:
 
     def get(self, key: str) -> bytes:
         return self.get_with_etag(key)[0]
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        check_range(start, end)
+        return self.get(key)[start:end]
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         check_key(key)

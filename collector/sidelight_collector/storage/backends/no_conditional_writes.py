@@ -36,6 +36,9 @@ class SingleWriterStore:
     def get(self, key: str) -> bytes:
         return self._store.get(key)
 
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        return self._store.get_range(key, start, end)
+
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         return self._store.get_with_etag(key)
 

@@ -37,11 +37,13 @@ from sidelight_collector.storage.objects import (
     StoreUnavailable,
     check_condition,
     check_key,
+    check_range,
 )
 
 _MAX_CONNECTIONS: Final = 32
 _CONFLICT_ATTEMPTS: Final = 10
 _MISSING_CODES: Final = ("NoSuchKey", "404", "NotFound")
+_RANGE_CODES: Final = ("InvalidRange", "416")
 _PRECONDITION_CODES: Final = ("PreconditionFailed", "412")
 # A retry helps after two concurrent conditional writes, and if a gateway in front of a file system finds a
 # directory that another client's delete is just emptying.
@@ -98,6 +100,22 @@ class S3Store:
 
     def get(self, key: str) -> bytes:
         return self.get_with_etag(key)[0]
+
+    def get_range(self, key: str, start: int, end: int) -> bytes:
+        check_range(start, end)
+        name = self._full_key(key)
+        with self._translate_errors(key):
+            try:
+                response = self._client.get_object(
+                    Bucket=self._bucket, Key=name, Range=f"bytes={start}-{end - 1}"
+                )
+            except ClientError as error:
+                if _error_code(error) in _RANGE_CODES:
+                    return b""
+                raise
+            content = response["Body"].read()
+            # A server may ignore the range.
+            return content if "ContentRange" in response else content[start:end]
 
     def get_with_etag(self, key: str) -> tuple[bytes, str]:
         name = self._full_key(key)

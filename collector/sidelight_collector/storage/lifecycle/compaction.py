@@ -138,9 +138,9 @@ def select_merge_inputs(day_inputs: DayInputs, now: float, policy: CompactionPol
             by_digits[find_shared_digits(block[0].services)].append(block)
         groups = [by_digits[digits] for digits in sorted(by_digits)]
     else:
-        by_size: dict[int, list[SizedRef]] = defaultdict(list)
+        by_size: dict[tuple[str, int], list[SizedRef]] = defaultdict(list)
         for block in small:
-            by_size[block[1].bit_length() // 3].append(block)
+            by_size[find_shared_digits(block[0].services), block[1].bit_length() // 3].append(block)
         groups = [
             blocks[:MAX_BLOCKS_PER_MERGE]
             for _, blocks in sorted(by_size.items())
@@ -163,6 +163,11 @@ def _has_enough(inputs: Sequence[SizedRef], count: int, total: int) -> bool:
 def _can_cut(block: SegmentRef, rows: int, policy: CompactionPolicy) -> bool:
     """Whether a block of a complete day has too many rows for several services."""
     return rows > policy.max_shared_rows and len(find_shared_digits(block.services)) < NAME_DIGITS
+
+
+def _is_uncut(inputs: Sequence[SegmentRef]) -> bool:
+    """Whether these are blocks that have services of every kind of name."""
+    return not any(ref.is_segment or find_shared_digits(ref.services) for ref in inputs)
 
 
 def is_day_complete(day: date, now: float) -> bool:
@@ -292,7 +297,7 @@ class Compaction:
                 inputs,
                 find_excluded_ids=partial(self._read_duplicate_candidates, day_inputs, inputs),
                 all_rollups=is_complete,
-                max_shared_rows=self._policy.max_shared_rows if is_complete else None,
+                max_shared_rows=self._policy.max_shared_rows if is_complete or _is_uncut(inputs) else None,
             )
         except ObjectMissing as error:
             # Another collector or retention may have deleted it. Otherwise it is missing again next time.
