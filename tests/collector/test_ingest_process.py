@@ -210,7 +210,7 @@ def test_a_start_is_logged_with_settings_kernel_and_address_and_without_tokens(
     assert post(port, b"main 1\n", "?service=shop", prefix="/profiles")[0] == 401
     starting = [event for event in process.events() if event["event"] == "starting"]
     assert len(starting) == 1
-    assert starting[0]["flush_bytes"] == 8 << 20
+    assert starting[0]["flush_bytes"] == 16 << 20
     (kernel,) = [event for event in process.events() if "kernel" in event["event"]]
     assert (kernel["event"], kernel["level"]) == ("native kernel in use", "info")
     assert "a-secret-token" not in process.log.read_text()

@@ -120,6 +120,22 @@ def test_what_was_read_once_is_read_from_the_disk_also_by_the_next_process(
     assert first.counted("bytes") == taken(tmp_path)
 
 
+def test_a_range_is_read_from_the_copy_if_there_is_one(tmp_path: Path) -> None:
+    content = os.urandom(1000)
+    store = holding(a=content, b=content)
+    Cached(store, tmp_path).read("v1/raw/a")
+    cached = Cached(store, tmp_path)
+    for key in ("v1/raw/a", "v1/raw/b"):
+        assert cached.store.get_range(key, 10, 20) == content[10:20]
+        assert cached.store.get_range(key, 990, 2000) == content[990:]
+    assert cached.behind.gets == {"v1/raw/b": 2}
+    assert (cached.results("hit"), cached.results("miss")) == (2, 2)
+    with pytest.raises(ValueError, match="a range"):
+        cached.store.get_range("v1/raw/a", 5, 5)
+    cached.store.close()
+    assert len(copies(tmp_path)) == 1
+
+
 @pytest.mark.parametrize("key", ["v1/manifest/2026-11-21.json", "v1/config.json", "v1/probe/x", "v1/l0"])
 def test_what_may_change_is_read_from_the_store_each_time(tmp_path: Path, key: str) -> None:
     store = MemoryStore()

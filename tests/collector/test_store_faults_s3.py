@@ -11,6 +11,7 @@ from itertools import count
 from threading import Thread
 
 import pytest
+from botocore import handlers
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.backends.s3 import S3Store
@@ -174,3 +175,21 @@ def test_an_object_without_an_etag_is_refused() -> None:
         pytest.raises(StoreRefused, match="gives an answer without 'ETag'"),
     ):
         store.get("v1/a")
+
+
+def test_objects_of_a_listing_are_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+
+    def find_error(_: int, body: bytes) -> bool:
+        parsed.append(body)
+        return False
+
+    monkeypatch.setattr(handlers, "_looks_like_special_case_error", find_error)
+    with listing_store([LISTING.format(namespace="")]) as store:
+        assert len(list(store.list("v1/"))) == 2
+    assert [b"Contents" in body for body in parsed] == [False]
+
+
+def test_a_server_that_ignores_ranges_gives_the_range_all_the_same() -> None:
+    with listing_store(["0123456789"]) as store:
+        assert store.get_range("v1/a", 2, 5) == b"234"

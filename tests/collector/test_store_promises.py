@@ -57,6 +57,22 @@ def test_any_bytes_come_back_as_they_were(store: ObjectStore, content: bytes) ->
     assert [entry.size for entry in store.list("v1/")] == [len(content)]
 
 
+@pytest.mark.parametrize("wrap", [lambda store: store, lambda store: InstrumentedStore(store, Metrics())])
+def test_a_range_has_its_bytes_up_to_the_end_of_the_object(
+    store: ObjectStore, wrap: Callable[[ObjectStore], ObjectStore]
+) -> None:
+    store.put("v1/a", b"0123456789")
+    ranges = ((0, 10), (0, 1), (2, 5), (8, 20), (9, 10), (10, 11), (20, 30))
+    assert [wrap(store).get_range("v1/a", start, end) for start, end in ranges] == [
+        b"0123456789"[start:end] for start, end in ranges
+    ]
+    for start, end in ((3, 3), (4, 3), (-1, 3)):
+        with pytest.raises(ValueError, match="a range"):
+            store.get_range("v1/a", start, end)
+    with pytest.raises(ObjectMissing):
+        store.get_range("v1/b", 0, 1)
+
+
 def test_a_put_replaces_the_whole_object_and_changes_its_etag(store: ObjectStore) -> None:
     first = store.put("v1/a", b"a longer first")
     second = store.put("v1/a", b"second")

@@ -146,7 +146,7 @@ class Settings(EngineSettings):
         1.0, "longest wait of a window for windows of other senders", parse=parse_seconds
     )
     flush_bytes: int = setting(
-        8 << 20, "memory of windows at which the collector stores them earlier", parse=parse_byte_size
+        16 << 20, "memory of windows at which the collector stores them earlier", parse=parse_byte_size
     )
     max_pending_bytes: int = setting(
         64 << 20,
@@ -227,7 +227,7 @@ class Settings(EngineSettings):
         parse=parse_seconds,
     )
     deletion_delay_seconds: float = setting(
-        600.0,
+        180.0,
         "time from the commit of a block to the deletion of the objects that it replaces",
         parse=parse_positive_float,
     )

@@ -43,8 +43,9 @@ def add_checksum(content: bytes, row_groups: Sequence[range] = ()) -> bytes:
         parts = [view[group.start : group.stop] for group in row_groups] + [view[at:]]
         digests = map(xxhash.xxh3_64_digest, parts)
         before = b"".join((before, *digests, len(row_groups).to_bytes(4, "little"), ROW_GROUPS_MAGIC))
-    digest = xxhash.xxh3_64_digest(before + content[at:])
-    return b"".join((before, MAGIC, digest, content[at:]))
+    hasher = xxhash.xxh3_64(before)
+    hasher.update(content[at:])
+    return b"".join((before, MAGIC, hasher.digest(), content[at:]))
 
 
 def measure_checked_end(tail: bytes) -> int:

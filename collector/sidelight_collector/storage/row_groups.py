@@ -71,7 +71,7 @@ def open_row_groups(
     if len(tail) < end <= size * MAX_SHARE:
         tail = store.get_range(key, size - end, size)
     digests = read_row_group_digests(tail)
-    if not digests:
+    if not digests or len(tail) > size:
         return None
     # Its pages take no memory until something is written to them.
     content = mmap(-1, size)

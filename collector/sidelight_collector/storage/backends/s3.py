@@ -86,8 +86,8 @@ class S3Store:
                     s3={"addressing_style": "path" if endpoint else "auto"},
                 ),
             )
-        # First, so that the SDK's search for errors reads what is left as well.
-        self._client.meta.events.register_first("before-parse.s3.ListObjectsV2", _parse_contents)
+        # Wildcards come first, so that the SDK's search for errors reads only what is left.
+        self._client.meta.events.register_first("before-parse.*.*", _parse_contents)
 
     @property
     def location(self) -> str:
@@ -254,13 +254,13 @@ def _error_code(error: ClientError) -> str:
 
 
 def _parse_contents(
-    response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
+    operation_model: Any, response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
 ) -> None:
     """Parse the objects of a listing much faster than the SDK, which parses the rest.
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html
     """
-    if response_dict["status_code"] != 200:
+    if operation_model.name != "ListObjectsV2" or response_dict["status_code"] != 200:
         return
     try:
         root = ElementTree.fromstring(response_dict["body"])  # noqa: S314 - as the SDK does

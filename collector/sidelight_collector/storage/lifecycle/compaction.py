@@ -94,7 +94,7 @@ class CompactionPolicy:
     max_wait_seconds: float = 3600.0
     max_block_rows: int = 2_500_000
     max_shared_rows: int = 262_144
-    deletion_delay_seconds: float = 600.0
+    deletion_delay_seconds: float = 180.0
     orphan_age_seconds: float = 6 * 3600.0
 
 
@@ -252,6 +252,7 @@ class Compaction:
                 and (inputs := select_merge_inputs(day_inputs, self._clock(), self._policy))
             ):
                 day_inputs = self._merge_inputs(day_inputs, inputs)
+                pa.default_memory_pool().release_unused()
             if day_inputs and not should_stop():
                 self._write_rollups(day_inputs, should_stop)
             self._delete_garbage(day)
