@@ -4,6 +4,7 @@ objects        the interface of an object store
 backends       its implementations
 documents      JSON that several collectors change
 tables         the tables and their columns
+row_groups     reading parts of large tables
 segments       written by ingest
 blocks         written by compaction
 service_cuts   where blocks of many services are cut
