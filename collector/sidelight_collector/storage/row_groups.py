@@ -61,9 +61,9 @@ def find_row_groups(file: pq.ParquetFile, services: Collection[str] | None) -> S
 def open_row_groups(
     store: ObjectStore, key: str, size: int, services: Collection[str]
 ) -> pq.ParquetFile | None:
-    """Open a file of `size` bytes with the row groups of these services; others must not be read.
+    """Open a file of `size` bytes with the row groups of these services.
 
-    Returns None if the whole file has to be read: it has no hashes of row groups, most of it would be
+    Others must not be read. Returns None if the whole file has to be read: it has no hashes of row groups, most of it would be
     requested, or something is damaged. Raises StoreError.
     """
     tail = store.get_range(key, max(size - TAIL_BYTES, 0), size)

@@ -199,7 +199,10 @@ def resolve_stacks(
 
 
 def _iter_service_rows(service: DictionaryColumn) -> Iterator[tuple[str, Array | None]]:
-    """Yield each service that has rows, and their numbers, ascending; None stands for all rows."""
+    """Yield each service that has rows, and their numbers.
+
+    Numbers ascend; None stands for all rows.
+    """
     codes = service.indices.to_numpy(zero_copy_only=False)
     own, counts = np.unique(codes, return_counts=True)
     names = to_strings(service.dictionary.take(pa.array(own)))
