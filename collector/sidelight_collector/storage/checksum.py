@@ -51,7 +51,8 @@ def add_checksum(content: bytes, row_groups: Sequence[range] = ()) -> bytes:
 def measure_checked_end(tail: bytes) -> int:
     """Return how many bytes at the end of a file have its footer and all hashes.
 
-    They may be a few more. `tail` are the last bytes, 8 or more. A footer has more than 64 bytes for each row group.
+    They may be a few more. `tail` are the last bytes, 8 or more. A footer has more than 64 bytes for each
+    row group.
     """
     footer = len(tail) - _find_footer(tail)
     return footer + footer // 8 + CHECKSUM_BYTES + len(ROW_GROUPS_MAGIC) + 12

@@ -63,8 +63,8 @@ def open_row_groups(
 ) -> pq.ParquetFile | None:
     """Open a file of `size` bytes with the row groups of these services.
 
-    Others must not be read. Returns None if the whole file has to be read: it has no hashes of row groups, most of it would be
-    requested, or something is damaged. Raises StoreError.
+    Others must not be read. Returns None if the whole file has to be read: it has no hashes of row groups,
+    most of it would be requested, or something is damaged. Raises StoreError.
     """
     tail = store.get_range(key, max(size - TAIL_BYTES, 0), size)
     end = measure_checked_end(tail)
