@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.processes import eventually
 from tests.web.conftest import Open
@@ -82,6 +82,22 @@ def test_graph_begins_high_and_fills_the_window(
                 expect(page.locator(".chosen strong")).not_to_be_empty()
                 assert measured(page) == at
                 assert graph(page).locator(".flame-scroll").evaluate(IS_LAST_ROW_IN_VIEW)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_graph_keeps_its_place_when_the_timeline_arrives_after_it(
+    shop: str, open_page: Open, width: int
+) -> None:
+    page = open_page("about:blank", viewport={"width": width, "height": 900})
+    held: list[Route] = []
+    page.route("**/api/v1/timeline?*", lambda route: held.append(route))
+    page.goto(shop + PROFILE)
+    before = measured(page)
+    expect(page.locator(".strip > .waiting")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page.locator(".strip .plot")).to_be_visible()
+    assert measured(page) == before
 
 
 def test_nothing_moves_under_the_pointer_when_a_frame_is_chosen(
