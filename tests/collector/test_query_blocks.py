@@ -27,6 +27,7 @@ from sidelight_collector.storage.objects import ObjectStore
 from sidelight_collector.storage.segments import list_segments
 from sidelight_model.counts import ProfileType
 from sidelight_model.window import Window
+from tests.collector.counting_store import Counting
 from tests.collector.stored_windows import START_NS, asked, question, stored, window
 from tests.model.strategies import windows as any_windows
 
@@ -60,6 +61,7 @@ def compacted(store: ObjectStore, rules: CompactionPolicy | None = None) -> Obje
     return store
 
 
+@cache
 def fleet() -> list[Window]:
     """Three services on four pods for three hours, in two versions and two kinds of threads."""
     luck = random.Random(5)
@@ -207,6 +209,12 @@ def test_no_answer_changes_for_any_windows(
         blocked = compacted(stored(*pieces))
     expected = answers(stored(windows), selector, start, end, kind)
     assert answers(blocked, selector, start, end, kind) == expected
+    # Segments that come later, and repeat windows of blocks or not.
+    assert answers(stored(*pieces, store=blocked), selector, start, end, kind) == expected
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "MIN_ROLLUP_REDUCTION", 0)
+        partly = stored(windows, store=compacted(stored(*pieces[:2])))
+    assert answers(partly, selector, start, end, kind) == expected
 
 
 class Watched(MemoryStore):
@@ -256,6 +264,62 @@ def test_an_hour_of_which_a_segment_may_have_windows_too_is_read_window_by_windo
     for start, end in RANGES:
         assert answers(watched, "", start, end, ProfileType.WALL) == fleet_answers(start, end)
     assert {"samples.parquet", "sums.parquet", "daily.parquet"} <= set(watched.read)
+
+
+EVERY_SECONDS = 1800
+"""The time of the windows of one block of the open day."""
+
+
+@cache
+def open_day() -> dict[str, bytes]:
+    """The objects of a day that goes on: blocks of half an hour each, and the segments of the last one."""
+    store = MemoryStore()
+    policy = CompactionPolicy(
+        min_segments=1, max_block_rows=1, max_shared_rows=10**6, deletion_delay_seconds=0
+    )
+    compaction = Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: START_NS / 1e9 + 7200)
+    *halves, last = (
+        [one for one in fleet() if start <= (one.start_ns - START_NS) / 1e9 < start + EVERY_SECONDS]
+        for start in range(-3600, 7200, EVERY_SECONDS)
+    )
+    for half in halves:
+        stored(half, store=store)
+        compaction.run_once()
+    stored(last[::2], last[1::2], store=store)
+    return {entry.key: store.get(entry.key) for entry in store.list("")}
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "repeated", "expected"),
+    [
+        (-40_000, 60_000, None, set()),
+        (-3600, 7200, None, set()),
+        (-1800, 1400, None, {0}),
+        (-1800, 1700, None, set()),
+        (-1700, 60_000, None, {-1800}),
+        (-40_000, 60_000, 0, {0}),
+        (-900, 900, 1800, {-1800, 0}),
+        (-900, 4000, 1800, {-1800, 1800, 3600}),
+    ],
+)
+def test_of_an_open_day_few_blocks_are_read_window_by_window(
+    start: float, end: float, repeated: int | None, expected: set[int]
+) -> None:
+    store = Counting(MemoryStore())
+    for key, content in open_day().items():
+        store.put(key, content)
+    assert len(list_segments(store, 0, 2**63 - 1)) == 2
+    if repeated is not None:
+        stored([one for one in fleet() if one.start_ns == START_NS + repeated * 10**9], store=store)
+    one = question("", start=start, end=end)
+    overview = asked(
+        store, lambda reading: query_service_overview(reading, one, ProfileType.WALL, max_services=9)
+    )
+    read = {key.split("/")[3] for key in store.gets if key.startswith(manifest.BLOCK_ROOT) and "prof" in key}
+    began = {int(name.split("-")[0]) // 1000 - START_NS // 10**9 for name in read}
+    assert {at // EVERY_SECONDS * EVERY_SECONDS for at in began} == expected
+    assert answers(store, "", start, end, ProfileType.WALL) == fleet_answers(start, end)
+    assert overview["basis"]["windows"] == fleet_answers(start, end)[8]["basis"]["windows"]
 
 
 @pytest.mark.parametrize("part", ["hours", "sums", "daily"])

@@ -65,7 +65,7 @@ from sidelight_collector.storage.tables import (
     compute_hour_starts,
     filter_services,
 )
-from sidelight_collector.storage.window_ids import has_stray_ids
+from sidelight_collector.storage.window_ids import find_id_span, has_stray_ids
 from sidelight_model.counts import STATES
 
 FindExcludedIds = Callable[[Sequence[pa.Table]], Array | None]
@@ -147,6 +147,7 @@ def _write_tables(store: ObjectStore, day: date, tables: SegmentTables, *, all_r
         manifest.parse_key_prefix(key_prefix),
         parts=frozenset(contents),
         has_stray_ids=has_stray_ids(tables.profiles),
+        id_span_ms=find_id_span(tables.profiles),
         services=services,
     )
     put_parts(store, {ref.key(part): content for part, content in contents.items()})
@@ -183,6 +184,7 @@ def rewrite_block(
         manifest.parse_key_prefix(key_prefix),
         parts=frozenset(contents),
         has_stray_ids=old.has_stray_ids,
+        id_span_ms=old.id_span_ms,
         services=tuple(sorted(services)),
     )
     put_parts(store, {ref.key(part): content for part, content in contents.items()})

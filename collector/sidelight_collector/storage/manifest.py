@@ -22,7 +22,8 @@ them.
 `rollups` lists sums of several blocks (see `day_rollup`), like `blocks`, each with the blocks that it sums. A
 rollup counts while the day has all of them with their single windows.
 
-`stray_ids` is present in a block with such ids, see `window_ids`. `state` is present once retention drops
+`ids` has the first and the last time in the ids of a block, `stray_ids` is present in one with such ids, see
+`window_ids`. `state` is present once retention drops
 single windows of the day, and with them the ids that tell a repeated window from a new one, see DayState.
 """
 
@@ -229,6 +230,7 @@ def _describe_block(block: Block) -> dict[str, Any]:
         "windows": block.windows,
         "rows": block.rows,
         "parts": dict(block.parts),
+        **({"ids": list(block.ref.id_span_ms)} if block.ref.id_span_ms else {}),
         **({"stray_ids": True} if block.ref.has_stray_ids else {}),
         **({"blocks": sorted(block.ref.covered)} if block.ref.covered else {}),
     }
@@ -242,9 +244,16 @@ def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
         ref = replace(ref, parts=frozenset(parts), rows=rows, services=services)
         is_stray, sizes = entry.get("stray_ids") is True, parts if "parts" in entry else {}
-        ref = replace(ref, has_stray_ids=is_stray, sizes=sizes)
+        ref = replace(ref, has_stray_ids=is_stray, id_span_ms=_parse_id_span(entry), sizes=sizes)
         covered = frozenset(str(_parse_tombstone(key)) for key in entry.get("blocks", ()))
         yield Block(replace(ref, covered=covered), services, windows, rows, parts)
+
+
+def _parse_id_span(entry: Mapping[str, Any]) -> tuple[int, int] | None:
+    if "ids" not in entry:
+        return None
+    first, last = entry["ids"]
+    return int(first), int(last)
 
 
 def _parse_part_sizes(entry: Mapping[str, Any]) -> Mapping[str, int]:

@@ -76,7 +76,8 @@ class SegmentRef:
     `key_prefix` ends with `/`. The windows began between `min_start_ms` and `max_start_ms`, both inclusive
     Unix milliseconds. `parts` are its tables: a block may have more than a segment, or fewer when it is
     old. `rows` is the number of rows in `samples` of a block; 0 if unknown. `has_stray_ids`
-    is whether a block has any, see `window_ids`. `services` are those of a block; empty if unknown.
+    is whether a block has any, `id_span_ms` the first and last time in its ids (Unix milliseconds), None if
+    unknown; see `window_ids`. `services` are those of a block; empty if unknown.
     `covered` has the key prefixes of the blocks that a rollup sums; empty for segments and blocks.
     `sizes` has the bytes of the tables of a block; empty if unknown.
     """
@@ -87,6 +88,7 @@ class SegmentRef:
     parts: frozenset[SegmentPart] = frozenset(SEGMENT_PARTS)
     rows: int = field(default=0, compare=False)
     has_stray_ids: bool = field(default=False, compare=False)
+    id_span_ms: tuple[int, int] | None = field(default=None, compare=False)
     services: tuple[str, ...] = field(default=(), compare=False)
     covered: frozenset[str] = field(default=frozenset(), compare=False)
     sizes: Mapping[SegmentPart, int] = field(default_factory=dict, compare=False)

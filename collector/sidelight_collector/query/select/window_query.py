@@ -4,21 +4,21 @@ A window is in a range if from <= start < until. A window may be in several segm
 sends it again after a lost response. It counts in the first segment in the order of keys, and in no other.
 
 Blocks have hourly rows, which summarize many windows (`hours`). The query reads them instead of single
-windows where the result is the same. The hour must be completely in the range, and no segment may repeat
-one of its windows (`storage.window_ids`). If the query needs stacks, it must select all windows of a group
-whose stacks are summed together. Windows that exist only as a rollup are in a range if their hour or day
-starts in it. Where a rollup of a day sums the blocks that a query reads (`storage.day_rollup`), the query
-reads its hourly rows instead of theirs.
+windows where the result is the same. All windows of the hour in the block must be in the range, and no
+segment may repeat one of them (`storage.window_ids`). If the query needs stacks, it must select all windows
+of a group whose stacks are summed together. Windows that exist only as a rollup are in a range if their hour
+or day starts in it. Where a rollup of a day sums the blocks that a query reads (`storage.day_rollup`), the
+query reads its hourly rows instead of theirs.
 
 A matcher on `thread` selects samples, not time: the process was profiled also while other threads were not
 sampled or did not exist. The rates of all kinds of threads of a process therefore add up to the rate of the
 process.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from itertools import chain
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,9 +45,11 @@ from sidelight_collector.storage.rollups.hourly_rollup import WINDOW_ROW_SCHEMA,
 from sidelight_collector.storage.segments import SegmentRef
 from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
-from sidelight_collector.storage.window_ids import list_id_hours
+from sidelight_collector.storage.window_ids import SegmentWindows
 from sidelight_model.selectors import ENDPOINT_LABEL, Selector
 
+BlockHour: TypeAlias = tuple[str, int]
+"""The key prefix of a block or rollup, and the start of an hour (Unix ns)."""
 _SEGMENT_FIELD: Final = pa.field("segment", pa.int32())
 ROW_SCHEMA: Final = pa.schema([*WINDOW_ROW_SCHEMA, _SEGMENT_FIELD])
 _EMPTY_HOURS: Final = pa.schema(
@@ -81,15 +83,14 @@ def select_side_windows(
             hint=f"Leave {ENDPOINT_LABEL} out of the selector.",
         )
     raw_only = step_ns % HOUR_NS != 0 or any(side.by_window for side in sides)
-    bounds = chain.from_iterable((side.from_ns, side.until_ns) for side in sides)
-    split_hours = {bound // HOUR_NS * HOUR_NS for bound in bounds if bound % HOUR_NS}
+    bounds = {bound for side in sides for bound in (side.from_ns, side.until_ns) if bound % HOUR_NS}
     rollups = [] if raw_only else _choose_rollups(context, sides)
     selections = [
         _SideSelection(context, side.drop_endpoints(), rollups, with_stacks=with_stacks, raw_only=raw_only)
         for side in sides
     ]
-    split_hours |= set(chain.from_iterable(side.iter_raw_hours() for side in selections))
-    split_hours |= set(chain.from_iterable(side.iter_partial_hours(split_hours) for side in selections))
+    split_hours = {hour for side in selections for hour in side.iter_split_hours(bounds)}
+    split_hours |= {hour for side in selections for hour in side.iter_partial_hours(split_hours)}
     return [
         replace(
             selection.select(split_hours),
@@ -149,6 +150,7 @@ class _SideSelection:
         self._refs = [*own_rollups, *refs]
         covered = frozenset[str]().union(*(ref.covered for ref in own_rollups))
         self._covered = [at for at, ref in enumerate(self._refs) if ref.key_prefix in covered]
+        self._rollup_of = {key: ref.key_prefix for ref in own_rollups for key in ref.covered}
         parts = [context.readable_parts(ref) for ref in self._refs]
         with_hours = [
             at
@@ -187,27 +189,30 @@ class _SideSelection:
         }
         return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
 
-    def iter_raw_hours(self) -> Iterator[int]:
-        """Yield hours in which blocks may repeat windows without hourly rows."""
-        summed = {*self._hour_tables, *self._covered}
-        raw = [ref for at, ref in enumerate(self._refs) if at not in summed]
-        for ref in raw:
-            yield from ref.list_hour_starts()
-        segments = [ref for ref in raw if ref.is_segment]
-        if segments and self._hour_tables:
-            for _, profiles in self._context.read_profiles(segments):
-                yield from list_id_hours(profiles)
-            for ref in (self._refs[at] for at in self._hour_tables):
-                yield from ref.list_hour_starts() if ref.has_stray_ids else ()
+    def iter_split_hours(self, bounds: Collection[int]) -> Iterator[BlockHour]:
+        """Yield the hours of blocks to read as single windows.
 
-    def iter_partial_hours(self, split_hours: Collection[int]) -> Iterator[int]:
-        """Yield the hours in which the query selects only a part of a group of stacks."""
+        A range begins or ends among their windows, or segments may repeat some.
+        """
+        segments = [ref for ref in self._refs if ref.is_segment]
+        profiles = self._context.read_profiles(segments) if self._hour_tables else []
+        windows = SegmentWindows(profiles)
+        for ref in (self._refs[at] for at in self._hour_tables):
+            first, end = ref.min_start_ms * 10**6, (ref.max_start_ms + 1) * 10**6
+            hours = {bound // HOUR_NS * HOUR_NS for bound in bounds if first < bound < end}
+            if profiles and windows.may_share(ref):
+                hours |= windows.hours.union(ref.list_hour_starts() if ref.has_stray_ids else ())
+            yield from ((ref.key_prefix, hour) for hour in hours)
+
+    def iter_partial_hours(self, split_hours: Collection[BlockHour]) -> Iterator[BlockHour]:
+        """Yield the hours of blocks that have a group selected in part."""
         if self._with_stacks:
             rows = self._select_whole_hours(split_hours)
             rows = rows.filter(pc.and_(rows["apart"], self._is_partial(rows)))
-            yield from to_ints(pc.unique(rows["hour"]))
+            for at, hour in sorted(set(zip(to_ints(rows["segment"]), to_ints(rows["hour"]), strict=True))):
+                yield self._refs[at].key_prefix, hour
 
-    def select(self, split_hours: Set[int]) -> SelectedWindows:
+    def select(self, split_hours: Set[BlockHour]) -> SelectedWindows:
         """Select windows; those of `split_hours` as single windows, if the store has them."""
         rows, unresolved = self._select_whole_hours(split_hours), 0
         if self._with_stacks:
@@ -224,17 +229,30 @@ class _SideSelection:
         hours = {self._refs[at]: table for at, table in self._hour_tables.items()}
         return SelectedWindows(selected, process_windows, self._refs, window_counts, hours, unresolved)
 
-    def _select_whole_hours(self, split_hours: Collection[int]) -> pa.Table:
-        """Select the rows of hours, or days, that start in the range and are not split."""
+    def _select_whole_hours(self, split_hours: Collection[BlockHour]) -> pa.Table:
+        """Select the rows of hours, or days, that are in the range and not split."""
         rows = self._hour_rows
         if not len(rows):
             return rows
         day = combine_chunks(pc.multiply(pc.divide(rows["hour"], pa.scalar(DAY_NS)), pa.scalar(DAY_NS)))
         start = pc.if_else(rows["daily"], day, rows["hour"])
-        whole = pc.invert(
-            pc.and_(rows["apart"], pc.is_in(rows["hour"], value_set=_to_int64_array(split_hours)))
-        )
+        # The windows of an hour that is not split are all in the range, or none is.
+        start = pc.if_else(rows["apart"], rows["ts"], start)
+        is_split = self._is_split(rows["segment"], rows["hour"], split_hours)
+        whole = pc.invert(pc.and_(rows["apart"], is_split))
         return filter_rows(rows, pc.and_(_is_in_range(start, self._query), whole))
+
+    def _is_split(self, segments: Column, hours: Column, split_hours: Collection[BlockHour]) -> Array:
+        """Return a mask of the rows whose hours are split in their block or its rollup."""
+        by_key = _group_by_key(split_hours)
+        codes = [
+            at * HOUR_NS + hour // HOUR_NS
+            for at, ref in enumerate(self._refs)
+            for hour in by_key[self._rollup_of.get(ref.key_prefix, ref.key_prefix)]
+        ]
+        numbers = pc.multiply(pc.cast(combine_chunks(segments), pa.int64()), pa.scalar(HOUR_NS))
+        of_rows = pc.add(numbers, pc.divide(combine_chunks(hours), pa.scalar(HOUR_NS)))
+        return pc.is_in(of_rows, value_set=_to_int64_array(codes))
 
     def _is_partial(self, rows: pa.Table) -> Array:
         """Return a mask of the selected rows whose group has a row that is not selected."""
@@ -246,24 +264,24 @@ class _SideSelection:
         partial_keys = pc.unique(rows["key"].filter(pc.invert(is_selected)))
         return pc.and_(is_selected, pc.is_in(combine_chunks(rows["key"]), value_set=partial_keys))
 
-    def _read_raw_windows(self, split_hours: Set[int]) -> tuple[pa.Table, dict[SegmentRef, int]]:
+    def _read_raw_windows(self, split_hours: Set[BlockHour]) -> tuple[pa.Table, dict[SegmentRef, int]]:
         """Read single windows of blocks in the split hours, and of segments in all hours.
 
         Returns a table of ROW_SCHEMA, and the number of windows of each segment that was read.
         """
-        split_values = _to_int64_array(split_hours)
+        by_key = _group_by_key(split_hours)
         to_read = []
-        for at in range(len(self._refs)):
+        for at, ref in enumerate(self._refs):
             hours = self._hour_tables.get(at)
             if at in self._covered:
-                own_hours = _to_int64_array(split_hours & set(self._refs[at].list_hour_starts()))
-                if pc.any(self._overlaps(own_hours)).as_py():
+                own = by_key[self._rollup_of[ref.key_prefix]] & set(ref.list_hour_starts())
+                if pc.any(self._overlaps(_to_int64_array(own))).as_py():
                     to_read.append(at)
             elif hours is None:
                 to_read.append(at)
-            elif "profiles" in self._refs[at].parts:
-                split_rows = hours.filter(pc.is_in(hours["hour"], value_set=split_values))
-                if pc.any(self._overlaps(split_rows["hour"])).as_py():
+            elif "profiles" in ref.parts:
+                own = by_key[ref.key_prefix] & set(to_ints(pc.unique(hours["hour"])))
+                if pc.any(self._overlaps(_to_int64_array(own))).as_py():
                     to_read.append(at)
         profiles_by_ref = self._context.read_profiles([self._refs[at] for at in to_read])
         index_of = {ref: at for at, ref in enumerate(self._refs)}
@@ -281,7 +299,8 @@ class _SideSelection:
         is_selected = _is_in_range(table["ts"], self._query)
         if self._hour_tables:
             has_hours = pc.is_in(table["segment"], value_set=pa.array(summed, pa.int32()))
-            is_raw = pc.or_(pc.invert(has_hours), pc.is_in(hours_of(table), value_set=split_values))
+            is_split = self._is_split(table["segment"], hours_of(table), split_hours)
+            is_raw = pc.or_(pc.invert(has_hours), is_split)
             is_selected = pc.and_(is_selected, is_raw)
         table = filter_rows(table, is_selected)
         if len(tables) > 1:
@@ -291,6 +310,14 @@ class _SideSelection:
     def _overlaps(self, hours: Column) -> Column:
         after = pc.greater(hours, pa.scalar(self._query.from_ns - HOUR_NS))
         return pc.and_(after, pc.less(hours, pa.scalar(self._query.until_ns)))
+
+
+def _group_by_key(split_hours: Iterable[BlockHour]) -> Mapping[str, Set[int]]:
+    """Return the split hours of each block."""
+    by_key: defaultdict[str, set[int]] = defaultdict(set)
+    for key_prefix, hour in split_hours:
+        by_key[key_prefix].add(hour)
+    return by_key
 
 
 def _can_use_rollup(parts: Collection[SegmentPart], *, with_stacks: bool, raw_only: bool) -> bool:

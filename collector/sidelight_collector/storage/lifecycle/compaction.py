@@ -54,7 +54,7 @@ from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, Stor
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight_collector.storage.service_cuts import NAME_DIGITS, find_shared_digits
 from sidelight_collector.storage.tables import ROLLUP_PARTS, SegmentPart
-from sidelight_collector.storage.window_ids import list_id_hours
+from sidelight_collector.storage.window_ids import SegmentWindows
 
 MAX_BLOCKS_PER_MERGE: Final = 32
 MAX_SEGMENTS_PER_MERGE: Final = 256
@@ -387,21 +387,14 @@ class Compaction:
     ) -> Array | None:
         """Return the ids of windows in blocks that may also be in the input segments.
 
-        `profiles` are those of `inputs`. The blocks have windows in the same hours, or in the hours of the
-        ids, or stray ids; None if there are none. Raises InputUnreadable for a damaged block.
+        `profiles` are those of `inputs`. None if no block may have one. Raises InputUnreadable for a damaged
+        block.
         """
-        segments = [ref for ref in inputs if ref.is_segment]
-        hours = {hour for ref in segments for hour in ref.list_hour_starts()}
-        for ref, table in zip(inputs, profiles, strict=True):
-            hours |= list_id_hours(table) if ref.is_segment else set()
+        by_ref = zip(inputs, profiles, strict=True)
+        windows = SegmentWindows([item for item in by_ref if item[0].is_segment])
         raw_blocks = [block.ref for block in day_inputs.version.document.blocks if block.ref.is_raw]
-        blocks = [
-            ref
-            for ref in raw_blocks
-            if ref not in inputs and (ref.has_stray_ids or not hours.isdisjoint(ref.list_hour_starts()))
-        ]
         cached_ids, self._window_ids = self._window_ids, {}
-        for ref in blocks if segments else []:
+        for ref in [ref for ref in raw_blocks if ref not in inputs and windows.may_share(ref)]:
             self._window_ids[ref] = (
                 cached_ids[ref] if ref in cached_ids else read_window_ids(self._store, ref)
             )
