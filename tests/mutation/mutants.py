@@ -162,8 +162,8 @@ MUTANTS: Final = (
     Mutant(
         "partial-hours",
         _SELECTION,
-        "for bound in bounds if bound % HOUR_NS}",
-        "for bound in bounds if not bound % HOUR_NS}",
+        "(side.from_ns, side.until_ns) if bound % HOUR_NS}",
+        "(side.from_ns, side.until_ns) if not bound % HOUR_NS}",
         "a query counts a whole hour of which it covers a part",
     ),
     Mutant(
