@@ -23,8 +23,8 @@ them.
 rollup counts while the day has all of them with their single windows.
 
 `ids` has the first and the last time in the ids of a block, `stray_ids` is present in one with such ids, see
-`window_ids`. `state` is present once retention drops
-single windows of the day, and with them the ids that tell a repeated window from a new one, see DayState.
+`window_ids`. `state` is present once retention drops single windows of the day, and with them the ids that
+tell a repeated window from a new one, see DayState.
 """
 
 from __future__ import annotations
