@@ -274,9 +274,7 @@ EVERY_SECONDS = 1800
 def open_day() -> dict[str, bytes]:
     """The objects of a day that goes on: blocks of half an hour each, and the segments of the last one."""
     store = MemoryStore()
-    policy = CompactionPolicy(
-        min_segments=1, max_block_rows=1, max_shared_rows=10**6, deletion_delay_seconds=0
-    )
+    policy = CompactionPolicy(min_segments=1, max_block_rows=1, deletion_delay_seconds=0)
     compaction = Compaction(store, Metrics(), policy, interval_seconds=1, clock=lambda: START_NS / 1e9 + 7200)
     *halves, last = (
         [one for one in fleet() if start <= (one.start_ns - START_NS) / 1e9 < start + EVERY_SECONDS]
