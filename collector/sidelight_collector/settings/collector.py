@@ -227,7 +227,7 @@ class Settings(EngineSettings):
         parse=parse_seconds,
     )
     deletion_delay_seconds: float = setting(
-        600.0,
+        120.0,
         "time from the commit of a block to the deletion of the objects that it replaces",
         parse=parse_positive_float,
     )

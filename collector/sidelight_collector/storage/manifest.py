@@ -238,15 +238,19 @@ def _describe_block(block: Block) -> dict[str, Any]:
 
 def _parse_blocks(entries: Iterable[Mapping[str, Any]]) -> Iterable[Block]:
     for entry in entries:
-        ref = parse_key_prefix(str(entry["key"]))
-        services = tuple(str(service) for service in entry["services"])
-        windows, rows = int(entry["windows"]), int(entry["rows"])
+        services = tuple(map(str, entry["services"]))
         parts = {_parse_part(name): int(size) for name, size in _parse_part_sizes(entry).items()}
-        ref = replace(ref, parts=frozenset(parts), rows=rows, services=services)
-        is_stray, sizes = entry.get("stray_ids") is True, parts if "parts" in entry else {}
-        ref = replace(ref, has_stray_ids=is_stray, id_span_ms=_parse_id_span(entry), sizes=sizes)
-        covered = frozenset(str(_parse_tombstone(key)) for key in entry.get("blocks", ()))
-        yield Block(replace(ref, covered=covered), services, windows, rows, parts)
+        ref = replace(
+            parse_key_prefix(str(entry["key"])),
+            parts=frozenset(parts),
+            rows=int(entry["rows"]),
+            services=services,
+            has_stray_ids=entry.get("stray_ids") is True,
+            id_span_ms=_parse_id_span(entry),
+            sizes=parts if "parts" in entry else {},
+            covered=frozenset(map(_parse_tombstone, entry.get("blocks", ()))),
+        )
+        yield Block(ref, services, int(entry["windows"]), ref.rows, parts)
 
 
 def _parse_id_span(entry: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -50,7 +50,7 @@ from sidelight_model.window import Window
 ROOT: Final = "v1/l0/"
 ROWS_PER_GROUP: Final = 1 << 19
 """The most rows of a row group."""
-SHARED_ROWS_PER_GROUP: Final = 1 << 16
+SHARED_ROWS_PER_GROUP: Final = 1 << 15
 """The same for tables of several services, of which a query of one decodes few row groups."""
 ROWS_PER_PIECE: Final = 1 << 17
 """The most rows of `samples` that are decoded at once.

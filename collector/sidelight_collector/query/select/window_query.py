@@ -20,12 +20,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sidelight_collector.arrow_ops import (
     Array,
     Column,
+    build_dictionary_array,
     combine_chunks,
     concat_tables,
     drop_duplicates,
@@ -43,10 +45,10 @@ from sidelight_collector.query.select.matchers import filter_by_selector, find_m
 from sidelight_collector.query.windows import SelectedWindows, WindowQuery
 from sidelight_collector.storage.rollups.hourly_rollup import WINDOW_ROW_SCHEMA, build_window_rows
 from sidelight_collector.storage.segments import SegmentRef
-from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, SegmentPart
+from sidelight_collector.storage.tables import DAY_NS, HOUR_NS, HOURS, SegmentPart
 from sidelight_collector.storage.tables import compute_hour_starts as hours_of
 from sidelight_collector.storage.window_ids import SegmentWindows
-from sidelight_model.selectors import ENDPOINT_LABEL, Selector
+from sidelight_model.selectors import ENDPOINT_LABEL, Matcher, Selector
 
 BlockHour: TypeAlias = tuple[str, int]
 """The key prefix of a block or rollup, and the start of an hour (Unix ns)."""
@@ -162,32 +164,39 @@ class _SideSelection:
         self._hour_tables = dict(zip(with_hours, hour_tables, strict=True))
         self._hour_rows = _EMPTY_HOURS
         if self._hour_tables:
-            rows = [self._tag_hours(at, table, parts[at]) for at, table in self._hour_tables.items()]
+            rows = self._join_hours(parts)
             if not with_stacks:  # rows that do not match matter only for groups of stacks
-                selector = drop_thread_matchers(query.selector)
-                rows = [filter_by_selector(table, selector) for table in rows]
-            self._hour_rows = concat_tables(rows)
+                rows = filter_by_selector(rows, drop_thread_matchers(query.selector))
             # A block that has only daily sums is selected by day.
-            group = pc.if_else(self._hour_rows["daily"], self._hour_rows["day"], self._hour_rows["group"])
-            keys = pa.table({name: self._hour_rows[name] for name in ("segment", "daily")})
-            self._hour_rows = self._hour_rows.append_column(
-                "key", factorize_rows(keys.append_column("group", group))
-            )
+            group = pc.if_else(rows["daily"], rows["day"], rows["group"])
+            keys = rows.select(["segment", "daily"]).append_column("group", group)
+            self._hour_rows = rows.append_column("key", factorize_rows(keys))
 
-    def _tag_hours(self, at: int, hours: pa.Table, parts: Collection[SegmentPart]) -> pa.Table:
-        """Add to the hourly rows of a block what distinguishes them from those of others."""
-        rows = len(hours)
-        numbers = pc.cast(row_numbers(rows), pa.string())
-        prefix = pa.repeat(pa.scalar(self._refs[at].key_prefix), rows)
-        names = pc.binary_join_element_wise(prefix, numbers, pa.repeat(pa.scalar(""), rows))
-        daily = self._with_stacks and not {"sums", "profiles"} & set(parts)
+    def _join_hours(self, parts: Sequence[Collection[SegmentPart]]) -> pa.Table:
+        """Join the hourly rows of all blocks, and tag them with their block.
+
+        `parts` has the tables of each segment. Rows of services that do not match are left out: no group has
+        stacks of two services.
+        """
+        services = Selector(_list_service_matchers(self._query.selector))
+        tables = [
+            filter_by_selector(hours.append_column("number", row_numbers(len(hours))), services)
+            for hours in self._hour_tables.values()
+        ]
+        block = np.repeat(np.arange(len(tables)), list(map(len, tables)))
+        rows = concat_tables(tables)
+        number = pc.cast(combine_chunks(rows["number"]), pa.string())
+        keys: Array = pa.array([self._refs[at].key_prefix for at in self._hour_tables], pa.string())
+        prefix = combine_chunks(build_dictionary_array(pa.array(block, pa.int32()), keys).cast(pa.string()))
+        apart = ["profiles" in parts[at] or bool(self._refs[at].covered) for at in self._hour_tables]
+        daily = [self._with_stacks and not {"sums", "profiles"} & set(parts[at]) for at in self._hour_tables]
         tags = {
-            "wid": names,
-            "segment": repeat_value(at, pa.int32(), rows),
-            "apart": pa.array(["profiles" in parts or bool(self._refs[at].covered)] * rows, pa.bool_()),
-            "daily": pa.array([daily] * rows, pa.bool_()),
+            "wid": pc.binary_join_element_wise(prefix, number, pa.repeat(pa.scalar(""), len(rows))),
+            "segment": pa.array(np.array(list(self._hour_tables))[block], pa.int32()),
+            "apart": pa.array(np.array(apart)[block]),
+            "daily": pa.array(np.array(daily)[block]),
         }
-        return pa.table({**{name: hours[name] for name in hours.column_names}, **tags})
+        return pa.table({**{name: rows[name] for name in HOURS.names}, **tags})
 
     def iter_split_hours(self, bounds: Collection[int]) -> Iterator[BlockHour]:
         """Yield the hours of blocks to read as single windows.
@@ -275,14 +284,14 @@ class _SideSelection:
             hours = self._hour_tables.get(at)
             if at in self._covered:
                 own = by_key[self._rollup_of[ref.key_prefix]] & set(ref.list_hour_starts())
-                if pc.any(self._overlaps(_to_int64_array(own))).as_py():
-                    to_read.append(at)
             elif hours is None:
                 to_read.append(at)
-            elif "profiles" in ref.parts:
-                own = by_key[ref.key_prefix] & set(to_ints(pc.unique(hours["hour"])))
-                if pc.any(self._overlaps(_to_int64_array(own))).as_py():
-                    to_read.append(at)
+                continue
+            else:
+                own = by_key[ref.key_prefix] if "profiles" in ref.parts else set()
+                own = own and own & set(to_ints(pc.unique(hours["hour"])))
+            if any(self._query.from_ns - HOUR_NS < hour < self._query.until_ns for hour in own):
+                to_read.append(at)
         profiles_by_ref = self._context.read_profiles([self._refs[at] for at in to_read])
         index_of = {ref: at for at, ref in enumerate(self._refs)}
         tables = [
@@ -306,10 +315,6 @@ class _SideSelection:
         if len(tables) > 1:
             table = deduplicate_windows(table)
         return build_window_rows(table).append_column(_SEGMENT_FIELD, table["segment"]), window_counts
-
-    def _overlaps(self, hours: Column) -> Column:
-        after = pc.greater(hours, pa.scalar(self._query.from_ns - HOUR_NS))
-        return pc.and_(after, pc.less(hours, pa.scalar(self._query.until_ns)))
 
 
 def _group_by_key(split_hours: Iterable[BlockHour]) -> Mapping[str, Set[int]]:
@@ -352,12 +357,16 @@ def apply_selector(table: pa.Table, selector: Selector) -> tuple[pa.Table, pa.Ta
 
 def select_by_service(refs: Sequence[SegmentRef], selector: Selector) -> list[SegmentRef]:
     """Return the segments, and the blocks with a service that the selector matches."""
-    matchers = [matcher for matcher in selector.matchers if matcher.name == "service"]
+    matchers = _list_service_matchers(selector)
     if not matchers:
         return list(refs)
     names = list({name for ref in refs for name in ref.services})
     matching = frozenset(find_matching_values(names, matchers))
     return [ref for ref in refs if not ref.services or not matching.isdisjoint(ref.services)]
+
+
+def _list_service_matchers(selector: Selector) -> tuple[Matcher, ...]:
+    return tuple(matcher for matcher in selector.matchers if matcher.name == "service")
 
 
 def drop_thread_matchers(selector: Selector) -> Selector:

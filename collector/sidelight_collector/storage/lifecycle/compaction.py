@@ -94,7 +94,7 @@ class CompactionPolicy:
     max_wait_seconds: float = 3600.0
     max_block_rows: int = 2_500_000
     max_shared_rows: int = 262_144
-    deletion_delay_seconds: float = 600.0
+    deletion_delay_seconds: float = 120.0
     orphan_age_seconds: float = 6 * 3600.0
 
 

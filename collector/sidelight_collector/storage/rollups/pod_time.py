@@ -17,12 +17,10 @@ import pyarrow.compute as pc
 from sidelight_collector.arrow_ops import (
     I64,
     Array,
-    Column,
     combine_chunks,
     factorize_rows,
     filter_rows,
     row_numbers,
-    sort_table,
     to_float64_numpy,
     to_int64_numpy,
 )
@@ -94,51 +92,26 @@ def compute_union_ns(rows: pa.Table, group_ids: Array) -> tuple[I64, I64]:
     Returns the groups and their times.
     """
     starts = combine_chunks(rows["starts"])
-    spans = pa.table(
-        {
-            "number": group_ids.take(pc.list_parent_indices(starts)),
-            "start": pc.list_flatten(starts),
-            "end": pc.list_flatten(combine_chunks(rows["ends"])),
-        }
-    )
-    spans = sort_table(spans, ["number", "start"])
-    number, end = combine_chunks(spans["number"]), combine_chunks(spans["end"])
-    latest_end = None if _are_disjoint(spans) else _compute_latest_end(number, end)
-    new_time = pa.table({"number": number, "ns": _compute_uncovered_ns(spans, latest_end)})
-    added = new_time.group_by("number", use_threads=False).aggregate([("ns", "sum")])
-    return to_int64_numpy(added["number"]), to_int64_numpy(added["ns_sum"])
+    number = to_int64_numpy(group_ids.take(pc.list_parent_indices(starts)))
+    start = to_int64_numpy(pc.list_flatten(starts))
+    end = to_int64_numpy(pc.list_flatten(combine_chunks(rows["ends"])))
+    order = np.lexsort((start, number))
+    number, start, end = number[order], start[order], end[order]
+    is_same = number[1:] == number[:-1]
+    if (is_same & (start[1:] < end[:-1])).any():
+        latest_end = _compute_latest_end(number, end)[:-1]
+        start[1:] = np.where(is_same, np.maximum(start[1:], latest_end), start[1:])
+    first = np.flatnonzero(np.concatenate([np.ones(min(len(number), 1), bool), ~is_same]))
+    return number[first], np.add.reduceat(np.maximum(end - start, 0), first) if len(first) else first
 
 
-def _are_disjoint(spans: pa.Table) -> bool:
-    """Whether no span begins before the previous one of its group ends."""
-    number, start, end = (combine_chunks(spans[name]) for name in ("number", "start", "end"))
-    starts_later = pc.greater_equal(start[1:], end[:-1])
-    return bool(pc.all(pc.or_(starts_later, pc.not_equal(number[1:], number[:-1])), min_count=0).as_py())
+def _compute_latest_end(number: I64, end: I64) -> I64:
+    """Compute for each row the latest end of its group so far.
 
-
-def _compute_uncovered_ns(spans: pa.Table, latest_end: Array | None) -> Array:
-    """Compute the part of each span after `latest_end` of earlier spans, if any."""
-    start, end = combine_chunks(spans["start"]), combine_chunks(spans["end"])
-    begin = start if latest_end is None else pc.max_element_wise(start, latest_end)  # ignores nulls
-    return combine_chunks(pc.max_element_wise(pc.subtract(end, begin), pa.scalar(0)))
-
-
-def _compute_latest_end(group_ids: Column, end: Array) -> Array:
-    """Compute for each row the latest end of earlier rows of its group; null if none.
-
-    Rows are sorted by group. Rows of a later group rank above all earlier ones, so one running maximum of
+    Rows are sorted by group. Ends of a later group rank above all earlier ones, so one running maximum of
     ranks serves all groups.
     """
-    rows = pa.scalar(max(len(end), 1), pa.int64())
-    order = pc.sort_indices(end)
-    group = combine_chunks(group_ids).cast(pa.int64())
-    rank = pc.add(pc.multiply(group, rows), pc.sort_indices(order).cast(pa.int64()))
-    highest = combine_chunks(pc.cumulative_max(rank))
-    previous = pa.concat_arrays([pa.nulls(min(len(end), 1), pa.int64()), highest[:-1]])
-    previous_group = pc.divide(previous, rows)
-    at = pc.if_else(
-        pc.equal(previous_group, group),
-        pc.subtract(previous, pc.multiply(previous_group, rows)),
-        pa.scalar(None, pa.int64()),
-    )
-    return combine_chunks(end.take(order).take(at))
+    values, rank = np.unique(end, return_inverse=True)
+    highest = np.maximum.accumulate(number * len(values) + rank)
+    latest: I64 = values[highest % len(values)]
+    return latest
