@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from sidelight_collector.answers.timeline import query_timeline
 from sidelight_collector.answers.top_and_depth import query_depth
 from sidelight_collector.query.data_basis import SideSummary
 from sidelight_collector.storage.rollups.hourly_rollup import merge_intervals
+from sidelight_collector.storage.rollups.pod_time import compute_union_ns
 from sidelight_model.counts import Counts, ProfileType
 from sidelight_model.window import Quality, Window
 from tests.collector.stored_windows import asked, question, stored, window
@@ -63,6 +66,29 @@ def test_the_union_of_spans_is_the_moments_that_at_least_one_covers(some: list[t
     found = list(merge_intervals(spans))
     assert [moment for start, end in found for moment in range(start, end)] == sorted(moments)
     assert all(end < start for (_, end), (start, _) in pairwise(found))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60), st.integers(0, 20))),
+    st.sampled_from((1, 2**56)),
+)
+def test_each_group_has_its_own_union_also_of_absurd_times(
+    some: list[tuple[int, int, int]], unit: int
+) -> None:
+    spans = [(group, start * unit, (start + duration) * unit) for group, start, duration in some]
+    lists = pa.list_(pa.int64())
+    rows = pa.table(
+        {
+            "starts": pa.array([[start] for _, start, _ in spans], lists),
+            "ends": pa.array([[end] for *_, end in spans], lists),
+        }
+    )
+    groups, ns = compute_union_ns(rows, pa.array([group for group, *_ in spans], pa.int32()))
+    moments: defaultdict[int, set[int]] = defaultdict(set)
+    for group, start, duration in some:
+        moments[group] |= set(range(start, start + duration))
+    found = dict(zip(groups.tolist(), ns.tolist(), strict=True))
+    assert found == {group: len(own) * unit for group, own in moments.items()}
 
 
 def test_the_idle_share_is_that_of_windows_whose_sampler_can_tell() -> None:

@@ -26,6 +26,7 @@ from sidelight_collector.arrow_ops import (
 )
 from sidelight_collector.times import SECOND_NS
 
+_MAX_INT: Final = 2**63 - 1
 MAX_POD_NS: Final = 10**17
 """The most time of one pod that counts: three years."""
 
@@ -95,23 +96,20 @@ def compute_union_ns(rows: pa.Table, group_ids: Array) -> tuple[I64, I64]:
     number = to_int64_numpy(group_ids.take(pc.list_parent_indices(starts)))
     start = to_int64_numpy(pc.list_flatten(starts))
     end = to_int64_numpy(pc.list_flatten(combine_chunks(rows["ends"])))
-    order = np.lexsort((start, number))
-    number, start, end = number[order], start[order], end[order]
-    is_same = number[1:] == number[:-1]
-    if (is_same & (start[1:] < end[:-1])).any():
-        latest_end = _compute_latest_end(number, end)[:-1]
-        start[1:] = np.where(is_same, np.maximum(start[1:], latest_end), start[1:])
-    first = np.flatnonzero(np.concatenate([np.ones(min(len(number), 1), bool), ~is_same]))
-    return number[first], np.add.reduceat(np.maximum(end - start, 0), first) if len(first) else first
-
-
-def _compute_latest_end(number: I64, end: I64) -> I64:
-    """Compute for each row the latest end of its group so far.
-
-    Rows are sorted by group. Ends of a later group rank above all earlier ones, so one running maximum of
-    ranks serves all groups.
-    """
-    values, rank = np.unique(end, return_inverse=True)
-    highest = np.maximum.accumulate(number * len(values) + rank)
-    latest: I64 = values[highest % len(values)]
-    return latest
+    if not len(number):
+        return number, number
+    low, high = int(min(start.min(), end.min())), int(max(start.max(), end.max()))
+    width, moments = high - low + 1, None
+    if (int(number.max()) + 1) * width > _MAX_INT:  # clients may claim any time
+        moments, ranks = np.unique(np.concatenate([start, end]), return_inverse=True)
+        start, end = ranks[: len(start)], ranks[len(start) :]
+        low, width = 0, len(moments)
+    # Each group has its own part of one axis, so one running maximum serves all groups.
+    origin = number * width
+    order = np.argsort(origin + (start - low), kind="stable")  # they are sorted in part
+    origin, number = origin[order], number[order]
+    begin, end = origin + (start[order] - low), origin + (end[order] - low)
+    begin[1:] = np.maximum(begin[1:], np.maximum.accumulate(end)[:-1])
+    new_ns = end - begin if moments is None else moments[end - origin] - moments[begin - origin]
+    first = np.flatnonzero(np.diff(origin, prepend=-1))
+    return number[first], np.add.reduceat(np.maximum(new_ns, 0), first)
