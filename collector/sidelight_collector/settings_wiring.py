@@ -63,7 +63,7 @@ def build_compaction_policy(settings: Settings) -> CompactionPolicy:
         min_segments=settings.compact_min_segments,
         max_wait_seconds=settings.compact_max_wait_seconds,
         max_block_rows=settings.compact_max_block_rows,
-        deletion_delay_seconds=settings.deletion_delay_seconds,
+        deletion_delay_seconds=settings.deletion_delay_seconds or 4 * settings.query_timeout_seconds,
         orphan_age_seconds=settings.orphan_age_seconds,
     )
 

@@ -226,9 +226,10 @@ class Settings(EngineSettings):
         "time without renewal after which another collector may compact a day; 0: no leases",
         parse=parse_seconds,
     )
-    deletion_delay_seconds: float = setting(
-        120.0,
-        "time from the commit of a block to the deletion of the objects that it replaces",
+    deletion_delay_seconds: float | None = setting(
+        None,
+        "time from the commit of a block to the deletion of the objects that it replaces; "
+        "without it, four times --query-timeout-seconds",
         parse=parse_positive_float,
     )
     orphan_age_seconds: float = setting(
@@ -398,7 +399,8 @@ class Settings(EngineSettings):
             )
         for name, days in (("", self.retention_days), *self.retention_services):
             self._check_retention(name, days)
-        if self.deletion_delay_seconds < 2 * self.query_timeout_seconds:
+        delay_seconds = self.deletion_delay_seconds
+        if delay_seconds is not None and delay_seconds < 2 * self.query_timeout_seconds:
             raise BadSetting(
                 "deletion_delay_seconds is below twice query_timeout_seconds",
                 hint="Queries would lose what they are reading: raise the first or lower the second.",
