@@ -15,6 +15,7 @@ from sidelight_collector.settings.collector import Settings
 from sidelight_collector.settings.source_links import parse_source_url
 from sidelight_collector.settings.types import RetentionDays
 from sidelight_collector.settings_wiring import (
+    build_compaction_policy,
     build_ingest_limits,
     build_query_limits,
     build_retention_policy,
@@ -86,6 +87,13 @@ def test_what_compaction_must_not_be_asked_for_is_refused(
     [name] = below
     with pytest.raises(BadSetting, match=rf"{name}|--{name.replace('_', '-')}"):
         parse_settings(Settings, "collector", "", flags({**given, **below}), {})
+
+
+def test_replaced_objects_outlive_the_longest_query() -> None:
+    settings = Settings(store="given", query_timeout_seconds=200.0)
+    assert build_compaction_policy(settings).deletion_delay_seconds == 800
+    settings = Settings(store="given", query_timeout_seconds=200.0, deletion_delay_seconds=400.0)
+    assert build_compaction_policy(settings).deletion_delay_seconds == 400
 
 
 @pytest.mark.parametrize(
