@@ -4,7 +4,8 @@
 
 The script starts versitygw, collectors that also compact, and processes of many sidecars (`sidecars`). It
 measures their memory and CPU once a second, ends them, and compares the stored windows with the
-acknowledged ones (`proof`). The last line and the exit code say whether the check succeeded.
+acknowledged ones (`proof`). The last line and the exit code say whether the check succeeded. With
+`--compactors 1`, a process of its own compacts.
 
 `--outage 10` stops the S3 server for that number of seconds in the middle. `--freeze 10 --down 5` stops the
 collectors for 10 seconds, kills them, and starts them 5 seconds later: all waiting sidecars fail at once.
@@ -82,6 +83,7 @@ class Plan:
     drain: float = 60.0
     services: int = 100
     collectors: int = 1
+    compactors: int = 0
     processes: int = 1
     lost: float = 0.01
     outage: float = 0.0
@@ -207,12 +209,14 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         endpoint = stack.enter_context(proxy.serving()).endpoint if is_proxied else server.endpoint
         options = ["--s3-endpoint", endpoint, *plan.options.split()]
 
-        def start(at: int, *more: str) -> Collector:
+        def start(at: int, *more: str, role: str = "serve" if plan.compactors else "all") -> Collector:
+            words = [*options, "--role", role, *more]
             return stack.enter_context(
-                collector(folder / f"collector-{at}", location, *options, *more, env=server.environment)
+                collector(folder / f"{role}-{at}", location, *words, env=server.environment)
             )
 
         collectors = [start(at) for at in range(plan.collectors)]
+        compactors = [start(at, role="compactor") for at in range(plan.compactors)]
         ports = [int(one.url.rpartition(":")[2]) for one in collectors]
         share = plan.sidecars // plan.processes
         tasks = [
@@ -233,6 +237,7 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
         sidecars = [stack.enter_context(sidecar_process(folder, at, task)) for at, task in enumerate(tasks)]
         watched = {
             "collectors": Watched([one.running.pid for one in collectors]),
+            **({"compactors": Watched([one.running.pid for one in compactors])} if compactors else {}),
             "S3 server": Watched([server.running.pid]),
             "sidecars": Watched([one.pid for one in sidecars]),
         }
@@ -279,9 +284,9 @@ def run(plan: Plan, folder: Path, say: Callable[[str], None] = print) -> Outcome
             )
         results = [pickle.loads((folder / f"result-{at}").read_bytes()) for at in range(plan.processes)]
         say("the store is compared with what was sent")
-        metrics = sum((read_metrics(one.url) for one in collectors), Counter())
+        metrics = sum((read_metrics(one.url) for one in (*collectors, *compactors)), Counter())
         services = collectors[0].get(f"/api/v1/services?from={time.time() - 3600 - seconds:.0f}")
-        for one in collectors:
+        for one in (*collectors, *compactors):
             one.running.end()
         shipped = [one for result in results for one in result.windows]
         proof = prove(store, shipped, made)

@@ -161,6 +161,7 @@ class Sidecar:
         self._link: Link | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._waiting: list[tuple[Shipped, bytes, Body]] = []
+        self._end_ns = 0
         # A service is always sampled from the same part of the corpus.
         share = max(1, len(task.bodies) // 8)
         start = number % task.services * 31
@@ -174,6 +175,7 @@ class Sidecar:
         task, loop = self._task, asyncio.get_running_loop()
         end = begin + task.seconds
         due = begin + self.luck.random() * task.interval
+        self._end_ns = time.time_ns() + round((due - loop.time()) * 1e9)
         shipping: asyncio.Task[None] | None = None
         async with asyncio.TaskGroup() as group:
             while due < end:
@@ -187,10 +189,11 @@ class Sidecar:
         self._cut()
 
     def _take(self, due: float) -> None:
-        now, now_ns = asyncio.get_running_loop().time(), time.time_ns()
-        self._result.late = max(self._result.late, now - due)
+        self._result.late = max(self._result.late, asyncio.get_running_loop().time() - due)
         body = self.luck.choice(self._bodies)
-        start_ns = now_ns - body.window.duration_ns
+        # As of a real sidecar, a window begins at the moment at which the one before ended.
+        start_ns = self._end_ns - body.window.duration_ns
+        self._end_ns += round(self._task.interval * 1e9)
         window = replace(
             body.window,
             id=str(ULID.from_bytes((start_ns // 10**6).to_bytes(6, "big") + self.luck.randbytes(10))),
