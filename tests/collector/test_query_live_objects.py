@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import pytest
 
+from sidelight_collector.arrow_ops import to_strings
 from sidelight_collector.lru import LruCache
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest
 from sidelight_collector.storage.backends.memory import MemoryStore
+from sidelight_collector.storage.blocks import read_window_ids
 from sidelight_collector.storage.lifecycle.compaction import Compaction, CompactionPolicy
 from sidelight_collector.storage.live_objects import (
     MEMORY_BYTES_PER_JSON_BYTE,
@@ -24,6 +27,8 @@ from tests.collector.counting_store import Counting
 from tests.collector.faults import FaultyStore
 from tests.collector.stored_windows import SECOND_NS, START_NS, stored, window
 
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 DAY_SECONDS = 86_400
 EVER = (0, 2**63 - 1)
 
@@ -105,6 +110,31 @@ def test_a_manifest_that_changes_while_it_is_read_is_not_taken_for_the_one_that_
     store.delete(next(entry.key for entry in store.list("v1/l0/") if entry.key.endswith("samples.parquet")))
     assert list_live_objects(store, *EVER, cache=known).refs[0] == before.refs[0]
     assert list_live_objects(store, *EVER, cache=known) == list_live_objects(store, *EVER)
+
+
+@pytest.mark.parametrize("segments_first", [False, True])
+@pytest.mark.parametrize("at", range(3))
+def test_windows_that_move_into_a_block_meanwhile_count_once(segments_first: bool, at: int) -> None:
+    store = MemoryStore()
+    before = [window(at=60 * number) for number in range(3)]
+    for one in before:
+        stored([one], store=store)
+        if one is before[0]:
+            compact(store)
+
+    def meanwhile() -> None:
+        compact(store)
+        stored([window(at=600)], store=store)
+
+    def run_now(function: Callable[[Argument], Result], arguments: Sequence[Argument], /) -> list[Result]:
+        return [function(one) for one in arguments]
+
+    changing = FaultyStore(store, at=at, meanwhile=meanwhile)
+    live = list_live_objects(changing, *EVER, run_all=run_now if segments_first else map)
+    found = [wid for ref in live.refs for wid in to_strings(read_window_ids(store, ref))]
+    assert changing.made == 3
+    assert len(found) == len(set(found))
+    assert {one.id for one in before} <= set(found)
 
 
 @pytest.mark.parametrize(("short", "reads"), [(0, 0), (1, 1)])

@@ -21,13 +21,13 @@ from sidelight_collector.storage.segments import SegmentRef, days_of, list_segme
 from sidelight_collector.storage.tables import DAY_NS
 
 ManifestEntry = tuple[date, str | None]
-ReadManifest = Callable[[ManifestEntry], Manifest | None]
-ReadManifests = Callable[[ReadManifest, Sequence[ManifestEntry]], Iterable[Manifest | None]]
 
 MEMORY_BYTES_PER_JSON_BYTE: Final = 5
 """Estimated memory that a parsed manifest takes for each byte of its JSON."""
 
 Listing = TypeVar("Listing")
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
 _log = structlog.get_logger(__name__)
 
 
@@ -44,6 +44,14 @@ class LiveObjects:
     rollups: Sequence[SegmentRef] = ()
 
 
+class RunAll(Protocol):
+    """Calls a function for each argument, as `map` does."""
+
+    def __call__(
+        self, function: Callable[[Argument], Result], arguments: Sequence[Argument], /
+    ) -> Iterable[Result]: ...
+
+
 class ShareListing(Protocol):
     """Calls a function that lists, or shares the result of an equal call.
 
@@ -57,25 +65,27 @@ def list_live_objects(
     store: ObjectStore,
     from_ns: int,
     until_ns: int,
-    read_all: ReadManifests = map,
+    run_all: RunAll = map,
     cache: LruCache[Manifest] | None = None,
     share: ShareListing = lambda _, compute: compute(),
 ) -> LiveObjects:
     """List what may hold windows that start in [`from_ns`, `until_ns`) (Unix ns).
 
-    `read_all` reads the manifests of several days; it has the signature of `map`. A manifest in `cache` is
-    not read again if the listing shows the same etag. The result is valid until compaction deletes replaced
-    objects: for the shortest `deletion_delay_seconds` of any compactor.
+    `run_all` has the signature of `map`; if it uses threads, segments are listed while manifests are read. A
+    manifest in `cache` is not read again if the listing shows the same etag. The result is valid until
+    compaction deletes replaced objects: for the shortest `deletion_delay_seconds` of any compactor.
     """
     if until_ns <= from_ns:
         return LiveObjects([], 0)
-    # Manifests first: a block committed after this replaces segments that are listed below.
+    # In any order: a newer manifest has tombstones of what it replaces, and what is replaced later is listed.
     first, last = days_of(from_ns, until_ns)
+    list_days = partial(share, (first, last), partial(list_segments_of_days, store, first, last))
+    listing = iter(run_all(lambda call: call(), [list_days]))
     etags = share("manifests", partial(manifest.list_etags, store))
     entries = [entry for entry in etags.items() if first <= entry[0] <= last]
     cached = [None if cache is None else cache.get(entry) for entry in entries]
     uncached = [entry for entry, item in zip(entries, cached, strict=True) if item is None]
-    read = iter(read_all(partial(_read_manifest, store, cache), uncached))
+    read = iter(run_all(partial(_read_manifest, store, cache), uncached))
     by_entry = [next(read) if item is None else item for item in cached]
     manifests = [item for item in by_entry if item]
     tombstones = {key for item in manifests for key in item.tombstones}
@@ -89,7 +99,7 @@ def list_live_objects(
     ]
     segments = [
         ref
-        for ref in sorted(share((first, last), partial(list_segments_of_days, store, first, last)))
+        for ref in sorted(next(listing))
         if _overlaps(ref, from_ns, until_ns)
         and ref.key_prefix not in tombstones
         and ref.day not in closed_days
