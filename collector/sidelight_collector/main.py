@@ -227,16 +227,16 @@ async def serve(
     certificate = CertificateReloader(files, metrics) if files else None
     ingest_stats = SharedIngestStats(context.shared_dir, context.name) if context else IngestStats()
     store = InstrumentedStore(bare_store, metrics)
+    disk = build_disk_cache(settings, store, metrics) if serves else None
     dedup_cache = DedupCache(settings.dedup_cache_entries)
     flush_policy = FlushPolicy(settings.flush_seconds, settings.flush_bytes)
-    segment_writer = SegmentWriter(store, flush_policy, metrics, ingest_stats, dedup_cache)
+    segment_writer = SegmentWriter(disk or store, flush_policy, metrics, ingest_stats, dedup_cache)
     capture_repository = CaptureRepository(store)
     notes = NoteRepository(store, NotePolicy(settings.max_notes_per_service, settings.note_retention_days))
     forwarder = build_forwarder(settings, metrics)
     ingest_handler = build_ingest_handler(
         settings, segment_writer, metrics, CaptureWriters(capture_repository).check, forwarder
     )
-    disk = build_disk_cache(settings, store, metrics) if serves else None
     engine = QueryEngine(
         disk or store,
         build_query_limits(settings),
@@ -261,7 +261,7 @@ async def serve(
     lease_seconds = settings.compact_lease_seconds
     deploys = made_deploys(settings, store, engine, metrics, stop)
     compaction = Compaction(
-        store,
+        disk or store,
         metrics,
         build_compaction_policy(settings),
         interval_seconds=settings.compact_interval_seconds,

@@ -29,7 +29,7 @@ from sidelight_collector.storage.backends import disk_cache
 from sidelight_collector.storage.backends.directory import DirectoryStore
 from sidelight_collector.storage.backends.disk_cache import BLOCK_BYTES, FOLDER, DiskCachedStore
 from sidelight_collector.storage.backends.memory import MemoryStore
-from sidelight_collector.storage.objects import ObjectMissing, ObjectStore
+from sidelight_collector.storage.objects import ObjectExists, ObjectMissing, ObjectStore
 from tests import processes
 from tests.collector.counting_store import Counting
 from tests.collector.engines import KEPT
@@ -120,6 +120,24 @@ def test_what_was_read_once_is_read_from_the_disk_also_by_the_next_process(
     assert first.counted("bytes") == taken(tmp_path)
 
 
+def test_what_this_process_writes_is_read_from_the_disk_until_it_is_deleted(tmp_path: Path) -> None:
+    first = Cached(MemoryStore(), tmp_path)
+    first.store.put(KEY, b"one")
+    first.store.put_all({"v1/raw/a": b"two", "v1/raw/b": b"three"}, last_if_absent=True)
+    with pytest.raises(ObjectExists):
+        first.store.put(KEY, b"another", if_absent=True)
+    with pytest.raises(ObjectExists):
+        first.store.put_all({"v1/raw/c": b"four", "v1/raw/b": b"other"}, last_if_absent=True)
+    first.store.close()
+    second = Cached(first.behind, tmp_path)
+    assert second.read(KEY, "v1/raw/a", "v1/raw/b") == [b"one", b"two", b"three"]
+    assert not second.behind.gets
+    third = Cached(first.behind, tmp_path)
+    third.store.delete("v1/raw/b")
+    third.store.close()
+    assert len(copies(tmp_path)) == 2
+
+
 def test_a_range_is_read_from_the_copy_if_there_is_one(tmp_path: Path) -> None:
     content = os.urandom(1000)
     store = holding(a=content, b=content)
@@ -140,8 +158,8 @@ def test_a_range_is_read_from_the_copy_if_there_is_one(tmp_path: Path) -> None:
 def test_what_may_change_is_read_from_the_store_each_time(tmp_path: Path, key: str) -> None:
     store = MemoryStore()
     cached = Cached(store, tmp_path)
-    for content in (b"first", b"second"):
-        etag = store.put(key, content)
+    for content in (b"first", b"second", b"third"):
+        etag = (cached.store if content == b"third" else store).put(key, content)
         assert cached.store.get(key) == content
         assert cached.store.get_with_etag(key) == (content, etag)
     cached.store.close()

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
-from threading import Thread
+from threading import Barrier, Thread
 
 import pytest
 from botocore import handlers
 
 from sidelight_collector.storage.backends.open_store import open_store, verify_store
 from sidelight_collector.storage.backends.s3 import S3Store
-from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, StoreRefused, StoreUnavailable
+from sidelight_collector.storage.objects import (
+    ObjectEntry,
+    ObjectStore,
+    StoreRefused,
+    StoreUnavailable,
+    put_all,
+)
 from sidelight_collector.storage.segments import ObjectDamaged, list_segments, read_segment, write_segment
 from tests.collector.failing_proxy import FailingProxy, Mishap
 from tests.collector.simulation import World, played
@@ -105,6 +111,34 @@ def test_a_server_that_ignores_conditions_is_found_out(
         store = open_store(f"s3://{bucket}", s3_endpoint=proxy.endpoint)
         assert verify_store(store).conditional_writes
         assert list_segments(store, *EVER) == []
+
+
+@pytest.mark.parametrize("failing", ["", "v1/a", "v1/b", "v1/c"])
+def test_objects_of_a_group_are_written_at_once_and_the_last_one_after_all_of_them(
+    failing: str, s3_server: S3Server, new_bucket: Callable[[], str]
+) -> None:
+    both_begun, written = Barrier(2), list[str]()
+
+    class Watched(S3Store):
+        def put(
+            self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None
+        ) -> str:
+            if key != "v1/c":
+                both_begun.wait(60)
+            if key == failing:
+                raise StoreUnavailable(key)
+            etag = super().put(key, content, if_absent=if_absent, if_match=if_match)
+            written.append(key)
+            return etag
+
+    store = Watched(new_bucket(), endpoint=s3_server.endpoint)
+    group = {"v1/a": b"1", "v1/b": b"2", "v1/c": b"3"}
+    with pytest.raises(StoreUnavailable, match=failing) if failing else nullcontext():
+        put_all(store, group, last_if_absent=True)
+    expected = {"": ["v1/a", "v1/b", "v1/c"], "v1/a": ["v1/b"], "v1/b": ["v1/a"], "v1/c": ["v1/a", "v1/b"]}
+    assert sorted(written) == expected[failing]
+    assert [entry.key for entry in store.list("v1/")] == expected[failing]
+    assert failing or written[-1] == "v1/c"
 
 
 LISTING = """<?xml version="1.0" encoding="UTF-8"?>

@@ -256,7 +256,7 @@ class Settings(EngineSettings):
         32 << 20, "memory for cached query results; 0: no cache", parse=parse_byte_size
     )
     cache_dir: Path | None = setting(
-        None, "directory on a local disk for copies of the objects that queries read", parse=Path
+        None, "directory on a local disk for copies of the objects that are read or written", parse=Path
     )
     cache_disk_bytes: int = setting(
         1 << 30,

@@ -153,13 +153,14 @@ class GroupWriter(Protocol):
     """A store that writes several objects, or on a full disk none of them."""
 
     def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
-        """Write objects in this order, the last one with `if_absent` on request."""
+        """Write objects, and the last one after all others, with `if_absent` on request."""
 
 
 def put_all(store: ObjectStore, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
-    """Write objects in this order, together if the store can.
+    """Write objects, and the last one after all others; together if the store can.
 
-    Raises StoreError, and ObjectExists if the last one is `if_absent` and exists.
+    Nothing is being written when it ends. Raises StoreError, and ObjectExists if the last one is `if_absent`
+    and exists.
     """
     if isinstance(store, GroupWriter):
         store.put_all(contents, last_if_absent=last_if_absent)

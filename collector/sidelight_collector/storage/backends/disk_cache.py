@@ -2,7 +2,8 @@
 
 Objects below v1/l0/, v1/raw/ and v1/rollup/ never change, so a copy is equivalent to the object. Listings
 and manifests determine which of them count, and are always read from the store itself. Queries that start
-after an object was deleted therefore never read its copy, which is evicted later.
+after an object was deleted therefore never read its copy, which is evicted later. A collector that writes
+through the cache does not request its own objects again.
 
 A copy is a file named by the hash of store and key, with a checksum before the content. A truncated or
 changed copy is removed, and the object is fetched again. Copies are written to a temporary file and
@@ -23,7 +24,7 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,7 +36,7 @@ import xxhash
 from sidelight_collector.metrics import Metrics
 from sidelight_collector.storage import manifest, segments
 from sidelight_collector.storage.checksum import is_intact
-from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, check_range
+from sidelight_collector.storage.objects import ObjectEntry, ObjectStore, check_range, put_all
 
 FOLDER: Final = "sidelight-objects"
 BLOCK_BYTES: Final = 4096
@@ -61,10 +62,9 @@ class _LockTimeout(Exception):
 
 
 class DiskCachedStore:
-    """A wrapper that caches the immutable objects of a store in a folder.
+    """A wrapper that caches the immutable objects of a store in a folder, once they are read or written.
 
-    It is meant for queries, not for code that changes the store. A separate thread writes the copies;
-    `close` waits for it.
+    A separate thread writes the copies; `close` waits for it.
     """
 
     def __init__(self, store: ObjectStore, folder: Path, max_bytes: int, metrics: Metrics) -> None:
@@ -124,7 +124,14 @@ class DiskCachedStore:
         return self._store.get_with_etag(key)
 
     def put(self, key: str, content: bytes, *, if_absent: bool = False, if_match: str | None = None) -> str:
-        return self._store.put(key, content, if_absent=if_absent, if_match=if_match)
+        etag = self._store.put(key, content, if_absent=if_absent, if_match=if_match)
+        self._keep(key, content)
+        return etag
+
+    def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+        put_all(self._store, contents, last_if_absent=last_if_absent)
+        for key, content in contents.items():
+            self._keep(key, content)
 
     def delete(self, key: str) -> None:
         self._store.delete(key)
@@ -140,7 +147,8 @@ class DiskCachedStore:
             self._write_executor.submit(self._remove, self._path(key))
 
     def close(self) -> None:
-        """Wait until pending copies are written; call no other method after that."""
+        """Wait until pending copies are written; no more are then read or written."""
+        self._is_usable = False
         self._write_executor.shutdown()
 
     def _path(self, key: str) -> Path:
@@ -162,6 +170,10 @@ class DiskCachedStore:
             _log.warning("damaged copy of an object removed", path=str(path))
             path.unlink(missing_ok=True)
         return None
+
+    def _keep(self, key: str, content: bytes) -> None:
+        if self._is_usable and key.startswith(_IMMUTABLE):
+            self._write_later(self._path(key), content)
 
     def _write_later(self, path: Path, content: bytes) -> None:
         if BLOCK_BYTES + _compute_disk_size(content) > self._max_bytes:

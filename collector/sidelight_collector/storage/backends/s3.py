@@ -9,7 +9,8 @@ https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final
@@ -41,6 +42,8 @@ from sidelight_collector.storage.objects import (
 )
 
 _MAX_CONNECTIONS: Final = 32
+_MAX_PUTS: Final = 8
+"""Limit of concurrent writes of the objects of segments and blocks, but for their last."""
 _CONFLICT_ATTEMPTS: Final = 10
 _MISSING_CODES: Final = ("NoSuchKey", "404", "NotFound")
 _RANGE_CODES: Final = ("InvalidRange", "416")
@@ -86,6 +89,7 @@ class S3Store:
                     s3={"addressing_style": "path" if endpoint else "auto"},
                 ),
             )
+        self._write_executor = ThreadPoolExecutor(_MAX_PUTS, thread_name_prefix="s3-put")
         # Wildcards come first, so that the SDK's search for errors reads only what is left.
         self._client.meta.events.register_first("before-parse.*.*", _parse_contents)
 
@@ -134,6 +138,14 @@ class S3Store:
                     if _error_code(error) not in _CONFLICT_CODES or attempt == _CONFLICT_ATTEMPTS - 1:
                         raise
         raise AssertionError("the last attempt returns or raises")
+
+    def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
+        *others, (last, content) = contents.items()
+        writes = [self._write_executor.submit(self.put, *other) for other in others]
+        wait(writes)  # also those that follow an error, as the caller then deletes what was written
+        for write in writes:
+            write.result()
+        self.put(last, content, if_absent=last_if_absent)
 
     def _put_once(self, name: str, content: bytes, *, if_absent: bool, if_match: str | None) -> str:
         if if_absent:

@@ -26,6 +26,7 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
@@ -63,6 +64,7 @@ MAX_SEGMENT_BYTES_PER_MERGE: Final = 8 << 20
 
 With stacks of many services, a merge takes thirty times as much memory.
 """
+DELETE_CONCURRENCY: Final = 8
 LATE_ARRIVAL_SECONDS: Final = 3600.0
 """Time after its end at which a day counts as complete.
 
@@ -416,10 +418,10 @@ class Compaction:
         named_prefixes = {*(block.ref.key_prefix for block in named), *tombstones}
         orphans = _list_block_prefixes(self._store, day) - named_prefixes
         expired = self._select_aged(day, "gone", tombstones, self._policy.deletion_delay_seconds)
-        for key in sorted(
-            expired | self._select_aged(day, "stray", orphans, self._policy.orphan_age_seconds)
-        ):
-            self._delete_objects(key)
+        orphaned = self._select_aged(day, "stray", orphans, self._policy.orphan_age_seconds)
+        with ThreadPoolExecutor(DELETE_CONCURRENCY, thread_name_prefix="compaction") as threads:
+            for _ in threads.map(self._delete_objects, sorted(expired | orphaned)):
+                pass  # raises the first error
         if expired:
             manifest.commit(
                 self._store, day, version, replace(version.document, tombstones=tombstones - expired)
