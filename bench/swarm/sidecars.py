@@ -155,7 +155,6 @@ class Sidecar:
     def __init__(self, number: int, task: Task, result: Result) -> None:
         self.luck = random.Random(f"sidecar {task.seed} {number}")
         self.service = f"service-{number % task.services}"
-        self._pod = f"{self.service}-{number:05d}"
         self._task = task
         self._result = result
         self._link: Link | None = None
@@ -166,6 +165,8 @@ class Sidecar:
         share = max(1, len(task.bodies) // 8)
         start = number % task.services * 31
         self._bodies = [task.bodies[(start + at) % len(task.bodies)] for at in range(share)]
+        own = {"service": self.service, "pod": f"{self.service}-{number:05d}"}
+        self._labels = Labels({**self._bodies[0].window.labels, **own})
 
     async def run(self, begin: float) -> None:
         """Create a window per interval from `begin` on (loop time) and ship it.
@@ -197,7 +198,7 @@ class Sidecar:
         window = replace(
             body.window,
             id=str(ULID.from_bytes((start_ns // 10**6).to_bytes(6, "big") + self.luck.randbytes(10))),
-            labels=Labels({**body.window.labels, "service": self.service, "pod": self._pod}),
+            labels=self._labels,
             start_ns=start_ns,
         )
         header = encode_windows([window])
