@@ -63,7 +63,7 @@ class StoreSettings:
     store: str = setting("", "the store: a directory, or s3://bucket/prefix", required=True, metavar="STORE")
     s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to four attempts)", parse=parse_positive_float
     )
 
     def open(self, *, read_only: bool = False) -> ObjectStore:

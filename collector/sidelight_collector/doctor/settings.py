@@ -17,7 +17,7 @@ class DoctorSettings:
     )
     s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to four attempts)", parse=parse_positive_float
     )
     json: bool = setting(default=False, help="write one JSON document")
     quick: bool = setting(default=False, help="compare only sizes; do not open tables")

@@ -32,7 +32,7 @@ A process is killed when it writes to a mapped file and no space is left.
 SHUTDOWN_STORE_REQUESTS: Final = 10
 """Upper bound of consecutive store requests of a worker that shuts down.
 
-It writes three objects, with three attempts each.
+It writes three objects, two of them at once, with four attempts each.
 """
 
 

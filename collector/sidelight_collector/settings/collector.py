@@ -94,7 +94,7 @@ class Settings(EngineSettings):
     )
     s3_endpoint: str | None = setting(None, "URL of an S3 service other than AWS", metavar="URL")
     store_timeout_seconds: float = setting(
-        20.0, "timeout of one request to S3 (up to three attempts)", parse=parse_positive_float
+        20.0, "timeout of one request to S3 (up to four attempts)", parse=parse_positive_float
     )
     path_prefix: str = setting(
         "", "URL path below which the collector serves everything", parse=parse_path_prefix

@@ -68,7 +68,7 @@ class S3Store:
     kind = "s3"
 
     def __init__(self, bucket: str, prefix: str = "", *, endpoint: str | None = None, timeout: float = 20.0):
-        """`timeout` is in seconds, for each of at most three attempts of a request."""
+        """`timeout` is in seconds, for each of at most four attempts of a request."""
         self._bucket = bucket
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self._endpoint = endpoint
@@ -81,7 +81,7 @@ class S3Store:
                 config=Config(
                     connect_timeout=min(timeout, 5.0),
                     read_timeout=timeout,
-                    retries={"mode": "standard", "total_max_attempts": 3},
+                    retries={"mode": "standard", "total_max_attempts": 4},
                     max_pool_connections=_MAX_CONNECTIONS,
                     # Many S3-compatible servers do not support the newer trailing checksums.
                     request_checksum_calculation="when_required",
