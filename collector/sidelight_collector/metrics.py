@@ -194,7 +194,7 @@ class Metrics:
         )
         self.disk_cache_reads = self._counter(
             "sidelight_disk_cache_reads",
-            "Objects that queries looked up in the disk cache, by result; a damaged copy is also a miss.",
+            "Objects looked up in the disk cache, by result; a damaged copy is also a miss.",
             ("result",),
         )
         self.disk_cache_written_bytes = self._counter(

@@ -150,7 +150,7 @@ class ObjectStore(Protocol):
 
 @runtime_checkable
 class GroupWriter(Protocol):
-    """A store that writes several objects, or on a full disk none of them."""
+    """A store that writes several objects together; on a full disk, none of them."""
 
     def put_all(self, contents: Mapping[str, bytes], *, last_if_absent: bool = False) -> None:
         """Write objects, and the last one after all others, with `if_absent` on request."""
