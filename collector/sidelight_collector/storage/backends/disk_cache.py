@@ -62,7 +62,7 @@ class _LockTimeout(Exception):
 
 
 class DiskCachedStore:
-    """A wrapper that caches the immutable objects of a store in a folder, once they are read or written.
+    """A wrapper that caches immutable objects that are read or written in a folder.
 
     A separate thread writes the copies; `close` waits for it.
     """
