@@ -192,7 +192,7 @@ class Sidecar:
     def _take(self, due: float) -> None:
         self._result.late = max(self._result.late, asyncio.get_running_loop().time() - due)
         body = self.luck.choice(self._bodies)
-        # As of a real sidecar, a window begins at the moment at which the one before ended.
+        # Like those of a real sidecar, windows follow each other without gaps.
         start_ns = self._end_ns - body.window.duration_ns
         self._end_ns += round(self._task.interval * 1e9)
         window = replace(

@@ -18,6 +18,8 @@ from typing import Final, Protocol, runtime_checkable
 
 from sidelight_model.errors import Reason, SidelightError
 
+DELETE_CONCURRENCY: Final = 8
+"""Objects that one task deletes at once."""
 MAX_KEY_BYTES: Final = 1024  # the limit of S3
 
 

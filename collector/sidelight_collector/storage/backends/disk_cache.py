@@ -62,9 +62,10 @@ class _LockTimeout(Exception):
 
 
 class DiskCachedStore:
-    """A wrapper that caches immutable objects that are read or written in a folder.
+    """A wrapper that keeps copies of the immutable objects of a store in a folder.
 
-    A separate thread writes the copies; `close` waits for it.
+    Objects that are read or written through it are copied. A separate thread writes the copies; `close` waits
+    for it.
     """
 
     def __init__(self, store: ObjectStore, folder: Path, max_bytes: int, metrics: Metrics) -> None:

@@ -42,7 +42,7 @@ from sidelight_collector.storage.objects import (
 )
 
 _MAX_CONNECTIONS: Final = 32
-_MAX_PUTS: Final = 8
+_PUT_CONCURRENCY: Final = 8
 """Limit of concurrent writes of the objects of segments and blocks, but for their last."""
 _CONFLICT_ATTEMPTS: Final = 10
 _MISSING_CODES: Final = ("NoSuchKey", "404", "NotFound")
@@ -89,7 +89,7 @@ class S3Store:
                     s3={"addressing_style": "path" if endpoint else "auto"},
                 ),
             )
-        self._write_executor = ThreadPoolExecutor(_MAX_PUTS, thread_name_prefix="s3-put")
+        self._write_executor = ThreadPoolExecutor(_PUT_CONCURRENCY, thread_name_prefix="s3-put")
         # Wildcards come first, so that the SDK's search for errors reads only what is left.
         self._client.meta.events.register_first("before-parse.*.*", _parse_contents)
 

@@ -51,7 +51,13 @@ from sidelight_collector.storage.day_rollup import plan_rollups, write_rollup
 from sidelight_collector.storage.documents import Stored
 from sidelight_collector.storage.lease import Leases, iter_without_leases
 from sidelight_collector.storage.manifest import Block, DayState, Manifest
-from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
+from sidelight_collector.storage.objects import (
+    DELETE_CONCURRENCY,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+    StoreUnavailable,
+)
 from sidelight_collector.storage.segments import ROOT, SegmentRef, parse_segment_key
 from sidelight_collector.storage.service_cuts import NAME_DIGITS, find_shared_digits
 from sidelight_collector.storage.tables import ROLLUP_PARTS, SegmentPart
@@ -64,7 +70,6 @@ MAX_SEGMENT_BYTES_PER_MERGE: Final = 8 << 20
 
 With stacks of many services, a merge takes thirty times as much memory.
 """
-DELETE_CONCURRENCY: Final = 8
 LATE_ARRIVAL_SECONDS: Final = 3600.0
 """Time after its end at which a day counts as complete.
 

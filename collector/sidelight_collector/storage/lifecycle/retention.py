@@ -36,11 +36,16 @@ from sidelight_collector.storage import lease, manifest, segments
 from sidelight_collector.storage.blocks import rewrite_block
 from sidelight_collector.storage.documents import Stored
 from sidelight_collector.storage.manifest import Block, DayState, Manifest
-from sidelight_collector.storage.objects import ObjectMissing, ObjectStore, StoreError, StoreUnavailable
+from sidelight_collector.storage.objects import (
+    DELETE_CONCURRENCY,
+    ObjectMissing,
+    ObjectStore,
+    StoreError,
+    StoreUnavailable,
+)
 from sidelight_collector.storage.pins import Pin, is_pinned, read_pins
 from sidelight_collector.storage.tables import BLOCK_PARTS, DAY_NS, SCHEMAS, SegmentPart
 
-DELETE_CONCURRENCY: Final = 8
 MAX_CLOSING_SECONDS: Final = 6 * 3600.0
 """Longest wait for compaction of a day that is being closed; it never merges a damaged segment."""
 _DAY_PATTERN: Final = r"(?P<day>\d{4}-\d\d-\d\d)"
